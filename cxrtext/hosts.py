@@ -3,7 +3,6 @@
 import ipaddress
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -14,43 +13,30 @@ _HOST = re.compile(
 )
 
 
-class Host(NamedTuple):
-    """A host from an address, in lower case; no port means the scheme's own."""
-
-    name: str
-    port: int | None
-
-
 def names_of(host: str, trusted: Sequence[str] = ()) -> tuple[str, ...]:
     """The names of a server that listens on ``host``, in lower case."""
     return tuple(name.lower().strip("[]") for name in (*_LOOPBACK, host, *trusted))
 
 
-def known_host(headers: Sequence[str], names: Sequence[str]) -> Host | None:
-    """The host of a request's Host headers; None unless there is exactly one, in ``names``."""
-    host = parse_host(headers[0]) if len(headers) == 1 else None
-    return host if host is not None and is_among(host.name, names) else None
+def is_known_host(headers: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether a request has exactly one Host header, and it names a server among ``names``.
 
-
-def is_among(host: str, names: Sequence[str]) -> bool:
-    """Whether a host is among ``names``; ``*.example.org`` matches all names below it."""
-    return any(
+    ``*.example.org`` matches all names below it.
+    """
+    host = name_in(headers[0]) if len(headers) == 1 else None
+    return host is not None and any(
         host == name or (name.startswith("*.") and host.endswith(name[1:])) for name in names
     )
 
 
-def parse_host(value: str) -> Host | None:
-    """The host and port of ``name``, ``name:port`` or ``[address]:port``; else None."""
+def name_in(value: str) -> str | None:
+    """The name in ``name``, ``name:port`` or ``[address]:port``, in lower case; else None."""
     match = _HOST.fullmatch(value)
-    if match is None:
+    if match is None or (match["port"] is not None and not 0 < int(match["port"]) < 2**16):
         return None
-    port = None if match["port"] is None else int(match["port"])
-    if port is not None and not 0 < port < 2**16:
+    if match["address"] is None:
+        return match["name"].lower()
+    try:
+        return str(ipaddress.IPv6Address(match["address"]))
+    except ValueError:
         return None
-    name = match["name"].lower()
-    if match["address"] is not None:
-        try:
-            name = str(ipaddress.IPv6Address(match["address"]))
-        except ValueError:
-            return None
-    return Host(name, port)

@@ -14,7 +14,7 @@ from cxrtext_api.gate.door import BODIES_HELD, FORMS, Door
 from cxrtext_api.gate.keys import KeyRing
 from cxrtext_api.observe.audit import AuditLog, note_subjects
 from cxrtext_api.observe.metrics import Metrics
-from cxrtext_api.problems import DETAILS, PROBLEM_TYPE, Problem, add_problem_handlers
+from cxrtext_api.problems import PROBLEM_TYPE, Problem, add_problem_handlers
 from cxrtext_api.routes import health, images, marks, model, pacs, page, questions, search, write
 from cxrtext_api.runtime.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.runtime.scope import Budget
@@ -32,17 +32,27 @@ ROUTERS = (
     *(search.router, marks.router, pacs.router, write.router),
 )
 
+ERROR: dict[str, Any] = {
+    "description": "An error: its detail says what to fix, its instance is the id in the log.",
+    "headers": {
+        "Retry-After": {
+            "description": "Seconds to wait before the next try, if that may help.",
+            "schema": {"type": "integer", "minimum": 0},
+        }
+    },
+    "content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+"""Every answer that is not described with its route."""
+
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     resources: Resources = app.state.resources
-    audit: AuditLog = app.state.audit
     resources.open()
     try:
         yield
     finally:
         await resources.close()
-        audit.close()
 
 
 def create_app(
@@ -62,6 +72,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         dependencies=[Depends(note_subjects)],
+        responses={"default": ERROR},
         form_limits={"max_files": 2, "max_fields": 256, "max_part_size": 2**20},
     )
     app.state.keys = KeyRing(settings.keys_file)
@@ -85,74 +96,22 @@ def create_app(
     return app
 
 
-_PROBLEM = {"$ref": "#/components/schemas/Problem"}
-_MEANINGS = {**DETAILS, 404: "The index holds no such image, or there is no index."}
-_NOT_OURS = ("HTTPValidationError", "ValidationError")
-
-_OF_EVERY_ROUTE = ("400", "403", "500", "503")
-"""Answers of the door to any request, and errors that may happen anywhere."""
-_OF_GUARDED = ("401",)
-_OF_BODIES = ("413", "415", "422", "507")
-
-_HEADERS = {
-    "X-Request-ID": {
-        "description": "Id of this request, as in the server's log.",
-        "schema": {"type": "string", "format": "uuid"},
-    }
-}
-_RETRY = {
-    "Retry-After": {
-        "description": "Seconds to wait before the next try.",
-        "schema": {"type": "integer", "minimum": 0},
-    }
-}
-
-
 def describe(app: FastAPI, *, wants_keys: bool) -> dict[str, Any]:
     """Describe an application's routes (OpenAPI 3.1), with keys only if callers need one."""
     description = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
-    for path, methods in description["paths"].items():
-        for method, route in methods.items():
+    for methods in description["paths"].values():
+        for route in methods.values():
             if not wants_keys:
                 route.pop("security", None)
             content = route.get("requestBody", {}).get("content", {})
             multipart, plain = FORMS
             if plain in content:  # a form without a file may come in either encoding
                 content.setdefault(multipart, content[plain])
-            _describe_answers(route, path.startswith("/v1/"), changes=method == "delete")
     if not wants_keys:
         description["components"].pop("securitySchemes", None)
-    schemas = description["components"]["schemas"]
-    for name in _NOT_OURS:
-        schemas.pop(name, None)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    schemas.update(problem.pop("$defs"))
-    schemas["Problem"] = problem
-    description["components"]["schemas"] = dict(sorted(schemas.items()))
+    schemas = description["components"]["schemas"]
+    schemas.update({**problem.pop("$defs"), "Problem": problem})
     return description
-
-
-def _describe_answers(route: dict[str, Any], guarded: bool, *, changes: bool) -> None:
-    answers = route["responses"]
-    statuses = set(_OF_EVERY_ROUTE)
-    if guarded:
-        statuses.update(_OF_GUARDED)
-    if changes:
-        statuses.add("507")
-    if "requestBody" in route:
-        statuses.update(_OF_BODIES)
-    for status in statuses:
-        answers.setdefault(status, {})
-    for status, answer in answers.items():
-        code = int(status)
-        answer["headers"] = {**answer.get("headers", {}), **_HEADERS}
-        if code == 503:
-            answer["headers"] |= _RETRY
-        if code >= 400:
-            answer["content"] = {PROBLEM_TYPE: {"schema": _PROBLEM}}
-            answer["description"] = _MEANINGS.get(code, answer.get("description", "An error."))
-        else:
-            answer["description"] = "Done." if code == 204 else "The answer."
-    route["responses"] = dict(sorted(answers.items()))

@@ -21,7 +21,7 @@ from cxrtext.images import encode_png
 from cxrtext.index import changes, entry
 from cxrtext.index.store.writer import write_summary, writing
 from cxrtext.service.intake import IndexRows, digest_of, same_pixels, shown_digest
-from cxrtext_api.gate.keys import ADMIN, READ, Caller
+from cxrtext_api.gate.keys import ADMIN, Caller
 from cxrtext_api.problems import HELD, Refusal
 from cxrtext_api.runtime.uploads import Pixels
 
@@ -53,10 +53,6 @@ NO_COLUMNS = (
 MANY_COLUMNS = (
     f"metadata: more than {NEW_COLUMNS} columns are new to the index; leave some out, or have them "
     "indexed from a table first"
-)
-NOT_YOURS = (
-    "study_id: another key added images of this study; a key that may not read can only add to its "
-    "own studies"
 )
 OTHERS = (
     "Another key added this; to change or delete it, use a key with the scopes write and admin."
@@ -142,30 +138,23 @@ def existing(
     said: list[Said],
     image: "EmbeddedImage",
     picture: Picture,
-    caller: Caller,
 ) -> str | None:
     """The id under which the index already has this image, so that sending it twice is harmless.
 
     None if there is no such image, or if it will be replaced: a DICOM object with a corrected
-    header has the same SOPInstanceUID and pixels, and replaces the one before.  Only a caller that
-    may read learns of others' images.
+    header has the same SOPInstanceUID and pixels, and replaces the one before.
     """
     service.renew()
     shape = picture.pixels.shape
-    catalogue = service.archive.catalogue
-    known = catalogue.image(name)
+    known = service.archive.catalogue.image(name)
     if known is not None:
-        may_know = READ in caller.scopes or not _is_of_others(catalogue, "image", name, caller)
-        is_same = may_know and (known.height, known.width) == shape
-        if not is_same or shown_digest(service, known) != picture.digest:
+        if (known.height, known.width) != shape or shown_digest(service, known) != picture.digest:
             raise Refusal(409, TAKEN)
         if _agrees(service, known, form, said):
             return name
         if form.by_header:
             return None
         raise Refusal(409, TAKEN)
-    if READ not in caller.scopes:
-        return None
     for other in same_pixels(service, image, shape, picture.digest, partial(shown_digest, service)):
         if form.image_id is None and _agrees(service, other, form, said):
             return other.image
@@ -226,7 +215,7 @@ def add_image(
             raise Refusal(409, TAKEN)
         if known is not None and _is_of_others(catalogue, "image", name, caller):
             raise Refusal(403, OTHERS)
-        study, patient, split = _said(catalogue, name, form, caller)
+        study, patient, split = _said(catalogue, name, form)
         if rows.said and _is_of_others(catalogue, "study_id", study, caller, but=name):
             said = [(section, text) for section, _, text in rows.said]
             if index.report(study) not in ([], said):
@@ -254,27 +243,18 @@ def _held() -> "Iterator[None]":
         raise Refusal(503, HELD) from None
 
 
-def _said(
-    catalogue: "Catalogue", name: str, form: NewImageForm, caller: Caller
-) -> tuple[str, str, str]:
-    """Study, patient and split of a form, with gaps filled from the index.
-
-    A caller that may not read learns nothing about what others added: neither the values in the
-    index nor whether they agree with the form.
-    """
+def _said(catalogue: "Catalogue", name: str, form: NewImageForm) -> tuple[str, str, str]:
+    """Study, patient and split of a form, with gaps filled from the index."""
 
     def of_others(wanted: str, column: str, value: str) -> str | None:
         return next(iter(entry.others_say(catalogue, wanted, column, value, but=name)), None)
 
-    reads = READ in caller.scopes
     study = form.study_id or name
-    if not reads and _is_of_others(catalogue, "study_id", study, caller, but=name):
-        raise Refusal(422, NOT_YOURS)
     patient = of_others("patient_id", "study_id", study) or form.patient_id or study
     if form.patient_id not in (None, patient):
         raise Refusal(422, "patient_id: the index has this study under another patient.")
     split = of_others("split", "patient_id", patient) or form.split or "test"
-    if reads and form.split not in (None, split):
+    if form.split not in (None, split):
         raise Refusal(422, "split: the index has this patient in another split.")
     return study, patient, split
 
@@ -307,8 +287,7 @@ def delete_images(
         if set(images) - held or set(studies) - {image.study_id for image in gone}:
             raise NotFoundError(NOT_ALL)
         if any(_is_of_others(catalogue, "image", name, caller) for name in held):
-            # Only callers that may read learn that others' images are there.
-            raise Refusal(403, OTHERS) if READ in caller.scopes else NotFoundError(NOT_ALL)
+            raise Refusal(403, OTHERS)
         if gone:
             with catalogue.transaction(write=True) as database:
                 changes.delete_images(database, "image", [image.image for image in gone])

@@ -1,9 +1,10 @@
 """Every error as a problem document (RFC 9457) that quotes nothing of the request."""
 
+import errno
 import logging
 import sqlite3
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 
@@ -12,10 +13,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
 from cxrtext.errors import (
     CxrTextError,
+    DiskError,
     HeldError,
     ImageError,
     InputError,
@@ -24,7 +25,6 @@ from cxrtext.errors import (
     kind_of,
 )
 from cxrtext_api.observe.metrics import Metrics
-from cxrtext_api.runtime.disk import is_full, place_of
 from cxrtext_api.runtime.scope import Busy, NotReady
 
 PROBLEM_TYPE = "application/problem+json"
@@ -50,6 +50,9 @@ DETAILS = {
 
 REASONS = {400: "host", 401: "key", 403: "origin", 413: "size", 415: "kind", 503: "queue"}
 """Labels in the metrics for requests refused by their headers or while their body arrives."""
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+"""No space left, quota used up, file system read-only, file too large."""
 
 UNKNOWN = "extra_forbidden"  # pydantic's name for a field that a model does not have
 RETRY = {"Retry-After": "2"}
@@ -132,10 +135,31 @@ def log_failure(request_id: str, error: BaseException) -> None:
     _log.error("%s in request %s\n%s", type(error).__name__, request_id, frames.rstrip())
 
 
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and its causes."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def disk_fault(error: BaseException) -> str | None:
+    """What is wrong with the disk, if that caused an error: its file and the system's message."""
+    for cause in _chain(error):
+        if isinstance(cause, OSError) and cause.errno in FULL:
+            return f"{cause.filename}: {cause.strerror}" if cause.filename else cause.strerror
+        if isinstance(cause, sqlite3.Error) and kind_of(cause) is DiskError:
+            return str(cause)
+        if isinstance(cause, DiskError):
+            return str(cause)
+    return None
+
+
 async def _on_error(request: Request, error: Exception) -> JSONResponse:
     respond = partial(problem_response, request.scope[REQUEST_ID])
     metrics: Metrics = request.app.state.metrics
-    full = is_full(error)
+    full = disk_fault(error)
     match error:
         case RequestValidationError():
             # Cut a location after the field's name: the rest can be the caller's own words, and so
@@ -153,8 +177,7 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
         case HTTPException(status_code=status) if status != 400 or not full:
             if status in (413, 503):
                 metrics.rejected.labels(REASONS[status]).inc()
-            allowed = {"Allow": ", ".join(sorted(_methods(request)))} if status == 405 else {}
-            return respond(status, headers={**(error.headers or {}), **allowed})
+            return respond(status, headers=error.headers)
         case Refusal(status=status):
             if status == 401:
                 metrics.rejected.labels("key").inc()
@@ -163,7 +186,7 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
             return respond(503, str(error), headers=RETRY)
         case Busy():
             metrics.rejected.labels("queue").inc()
-            return respond(503, headers={"Retry-After": str(error.retry_after)})
+            return respond(503, headers=RETRY)
         case NotFoundError():
             return respond(404, str(error))
         case UnavailableError():
@@ -180,7 +203,7 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
         _log.error(
             "cannot write, in request %s: %s; make room on the disk, or fix it",
             request.scope[REQUEST_ID],
-            place_of(error),
+            full,
         )
         metrics.errors.labels("disk").inc()
         return respond(507)
@@ -188,14 +211,6 @@ async def _on_error(request: Request, error: Exception) -> JSONResponse:
     log_failure(request.scope[REQUEST_ID], error)
     metrics.errors.labels(type(error).__name__).inc()
     return respond(500)
-
-
-def _methods(request: Request) -> set[str]:
-    routes: Sequence[Route] = request.app.state.routes
-    meant = [route for route in routes if route.path_regex.match(request.scope["path"])]
-    same = (route for route in meant if route.path == meant[0].path)
-    methods = {method for route in same for method in route.methods or ()}
-    return methods | {"HEAD"} if "GET" in methods else methods
 
 
 def add_problem_handlers(app: FastAPI) -> None:

@@ -40,8 +40,3 @@ class Settings(BaseModel):
     def names(self) -> tuple[str, ...]:
         """Every name by which callers may address the server, in lower case."""
         return names_of(self.host, self.trusted_hosts)
-
-    @property
-    def trusted_names(self) -> tuple[str, ...]:
-        """The names under which a proxy may serve it, in lower case."""
-        return tuple(name.lower().strip("[]") for name in self.trusted_hosts)

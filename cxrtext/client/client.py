@@ -248,8 +248,6 @@ class Client:
     ) -> models.AddedImage:
         """Add an image to the index; needs a key that may write.
 
-        A key that may not read only gets back what it sent.
-
         Args:
             image: The file.
             image_id: By default one made from its pixels.

@@ -163,11 +163,9 @@ class Readiness(Answer):
 
     Args:
         status: Always ``ready``.
-        writes: Whether added and deleted images can be kept; None if the server keeps none.
     """
 
     status: Literal["ready"] = "ready"
-    writes: bool | None = None
 
 
 # --- the indexed images ---
@@ -242,19 +240,9 @@ class Timeline(Answer):
     films: list[TimelineFilm] = Field(description="The earliest first, if they are in order.")
 
 
-class AddedImage(Answer):
-    """An added image; a key that may not read only gets back what it sent."""
+class AddedImage(ImageDetail):
+    """An added image."""
 
-    image_id: str
-    width: int
-    height: int
-    study_id: str | None = None
-    patient_id: str | None = None
-    split: str | None = Field(default=None, description="Null for a key that may not read.")
-    metadata: dict[str, str]
-    report: list[ReportSentence] | None = Field(
-        default=None, description="Null for a key that may not read."
-    )
     looks: str | None = Field(
         default=None,
         description="A small network's guess what the picture looks like (lateral, turned, "

@@ -36,9 +36,13 @@ class Prepared:
 
 
 def prepare(
-    service: "Service", question: Search, read: Sequence[str], image: "EmbeddedImage | None"
+    service: "Service", question: Search, read: Sequence[str], given: "EmbeddedImage | str | None"
 ) -> Prepared:
-    """Prepare a search (NotFoundError); ``read``: its sentences as they are embedded."""
+    """Prepare a search of an image that is ``given``, perhaps by its id (NotFoundError).
+
+    ``read``: its sentences as they are embedded.
+    """
+    image = None if given is None else service.embedded(given)
     patients = list(question.exclude_patient)
     if question.image_id is not None and question.other_patients:
         patients.append(service.find_image(question.image_id).patient_id)

@@ -203,16 +203,19 @@ class Service:
         """All films of an indexed image's patient in order of time; see :mod:`.timeline`."""
         return timeline(self.archive, image_id)
 
-    def embedded(self, image_id: str) -> EmbeddedImage:
-        """An indexed image as the model sees it, without decoding it again.
+    def embedded(self, image: EmbeddedImage | str) -> EmbeddedImage:
+        """An indexed image by its id as the model sees it, without decoding it again.
 
-        How unlike the training images it is comes from the index, too.
+        How unlike the training images it is comes from the index, too.  An image that is embedded
+        already is given back.
         """
+        if isinstance(image, EmbeddedImage):
+            return image
         try:
-            return self._embedded(image_id)
+            return self._embedded(image)
         except DataError:  # the catalogue has a number for it that is not in this view of the index
             self.renew()
-            return self._embedded(image_id)
+            return self._embedded(image)
 
     def _embedded(self, image_id: str) -> EmbeddedImage:
         archive = self.archive

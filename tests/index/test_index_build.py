@@ -17,7 +17,6 @@ from cxrtext.index.store.catalogue import SCHEMA_VERSION, set_meta
 from cxrtext.index.store.writer import writing
 from cxrtext.jobs.embed import embed_job
 from cxrtext.models import ImageTextModel, load_model
-from cxrtext.pausing import finish
 from tests.conftest import flip, read_csv
 
 VECTORS = [
@@ -58,7 +57,7 @@ def test_a_build_keeps_images_and_sentences_and_measures_its_recall(
         assert (image.height, image.width) == (80, 80)
         assert index.catalogue.image("images/none.png") is None
         assert index.catalogue.report("s05") == [("findings", "Right pneumothorax.")]
-        assert len(finish(index.page(40, 100))[0]) == 8
+        assert len(index.page(40, 100)[0]) == 8
     summary = json.loads((index_folder / "index.json").read_text())
     assert summary["images"] == 48
     assert summary["model"] == load_model(checkpoint).fingerprint
@@ -122,11 +121,9 @@ def change_meta(folder: Path, key: str, value: str) -> None:
                      id="a-moved-checkpoint-is-asked-for"),
         pytest.param({"model": "0" * 64, "preprocessing": '{"resize": 512, "crop": 480}'},
                      "prepares images otherwise .*512.*72", id="other-preprocessing-is-named"),
-        pytest.param({"schema_version": "99"}, "newer version of cxrtext .schema 99.*update cxr",
-                     id="a-newer-schema"),
         pytest.param({"schema_version": "6"},
                      "another version of cxrtext .schema 6.*run 'cxrtext index build",
-                     id="an-older-schema"),
+                     id="another-schema"),
     ],
 )  # fmt: skip
 def test_what_is_noted_is_looked_at(index_copy: Path, changes: dict[str, str], says: str) -> None:

@@ -8,7 +8,6 @@ import contextlib
 import logging
 import time
 import uuid
-from typing import NamedTuple
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,12 +16,12 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cxrtext.hosts import Host, is_among, known_host, parse_host
+from cxrtext.hosts import is_known_host
 from cxrtext_api.gate.keys import CALLER, Caller
 from cxrtext_api.observe.audit import DECISION, EXPORTED, SUBJECTS, AuditLog, add_subjects
 from cxrtext_api.observe.metrics import METHODS, Metrics
 from cxrtext_api.problems import REASONS, REQUEST_ID, RETRY, Refusal, log_failure, problem_response
-from cxrtext_api.runtime.scope import REQUEST_SCOPE, Budget, RequestScope
+from cxrtext_api.runtime.scope import Budget
 from cxrtext_api.settings import Settings
 
 SECURITY_HEADERS = {
@@ -60,15 +59,8 @@ FROM_HERE = frozenset({"same-origin", "none"})
 """The ``Sec-Fetch-Site`` of requests by this server's own page, and by its user."""
 
 CLOSE = {"Connection": "close"}
-PORTS = {"http": 80, "https": 443}
 IMAGES = "/v1/images/"
 _access = logging.getLogger("cxrtext_api.access")
-
-
-class Origin(NamedTuple):
-    scheme: str
-    name: str
-    port: int
 
 
 class Door:
@@ -105,7 +97,6 @@ class Door:
                 _add_headers(message, scope)
                 body.note(message)
                 body.give_back()
-                _give_back(scope)
             await send(message)
 
         self._inside += 1
@@ -113,7 +104,7 @@ class Door:
         try:
             self.refuse(scope["path"], headers)
             self._refuse_body(scope, headers, most)
-            await self._ask(scope, body.receive, send_guarded)
+            await self._app(scope, body.receive, send_guarded)
         except Refusal as refusal:
             self._metrics.rejected.labels(REASONS[refusal.status]).inc()
             answer = refusal.answer(scope[REQUEST_ID])
@@ -139,10 +130,9 @@ class Door:
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy and this server may disagree on where such a request ends.
             raise Refusal(400, headers=CLOSE)
-        host = known_host(headers.getlist("host"), self._settings.names)
-        if host is None:
+        if not is_known_host(headers.getlist("host"), self._settings.names):
             raise Refusal(400, "This server does not have that host name; see trusted hosts.")
-        if self._is_from_elsewhere(path, headers, host):
+        if is_from_elsewhere(path, headers):
             raise Refusal(403, "Requests from other sites are refused.")
 
     def _refuse_body(self, scope: Scope, headers: Headers, most: int) -> None:
@@ -161,43 +151,6 @@ class Door:
         is_too_much = self._inside > self._settings.concurrency
         if is_too_much and scope["path"] not in ALWAYS_ANSWERED:
             raise Refusal(503, headers=RETRY)
-
-    def _is_from_elsewhere(self, path: str, headers: Headers, host: Host) -> bool:
-        """Whether a page of another site asks, if its browser says so."""
-        origins = headers.getlist("origin")
-        if len(origins) > 1 or (origins and parse_origin(origins[0]) not in self._served_as(host)):
-            return True
-        # Another site may link to the page, but must not load anything else as an image.
-        is_open = path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
-        return not is_open and headers.get("sec-fetch-site", "same-origin") not in FROM_HERE
-
-    def _served_as(self, host: Host) -> set[Origin]:
-        """The origins of our pages at a host; for trusted hosts, a proxy may speak TLS for us."""
-        kinds = ["http"]
-        if is_among(host.name, self._settings.trusted_names):
-            kinds.append("https")
-        return {
-            Origin(kind, host.name, PORTS[kind] if host.port is None else host.port)
-            for kind in kinds
-        }
-
-    async def _ask(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ask the application; HEAD is answered as GET, without the body."""
-        if scope["method"] != "HEAD":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_head(message: Message) -> None:
-            if message["type"] == "http.response.body":
-                message = {**message, "body": b""}
-            await send(message)
-
-        asked = {**scope, "method": "GET"}
-        try:
-            await self._app(asked, receive, send_head)
-        finally:
-            _give_back(asked)
-            scope.update({**asked, "method": "HEAD"})  # keep what was noted in it
 
     def _record(self, scope: Scope, body: "Body") -> None:
         """Record a request: a line for operators, one in the audit log, and metrics."""
@@ -303,25 +256,19 @@ async def answer_and_drain(response: Response, scope: Scope, receive: Receive, s
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def parse_origin(value: str) -> Origin | None:
-    """An origin such as ``https://viewer.example.org``, with its port, or None if it is wrong."""
-    scheme, separator, rest = value.partition("://")
-    host = parse_host(rest)
-    if not separator or scheme.lower() not in PORTS or host is None:
-        return None
-    port = PORTS[scheme.lower()] if host.port is None else host.port
-    return Origin(scheme.lower(), host.name, port)
+def is_from_elsewhere(path: str, headers: Headers) -> bool:
+    """Whether a page of another site asks, if its browser says so."""
+    host = headers["host"].lower()
+    ours = (f"http://{host}", f"https://{host}")  # a proxy may speak TLS for us
+    if any(origin.lower() not in ours for origin in headers.getlist("origin")):
+        return True
+    # Another site may link to the page, but must not load anything else as an image.
+    is_open = path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
+    return not is_open and headers.get("sec-fetch-site", "same-origin") not in FROM_HERE
 
 
 def content_type(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def _give_back(scope: Scope) -> None:
-    """Give back what a request holds once its work is done; its caller may read slowly."""
-    request: RequestScope | None = scope.get(REQUEST_SCOPE)
-    if request is not None:
-        request.begin_answer()
 
 
 def _add_headers(message: Message, scope: Scope) -> None:

@@ -30,9 +30,9 @@ CALLER = "cxrtext.caller"  # key of the :class:`Caller` in the ASGI scope
 READ, MARK, WRITE, ADMIN, METRICS = "read", "mark", "write", "admin", "metrics"
 
 SCOPES = frozenset({READ, MARK, WRITE, ADMIN, METRICS})
-"""What a key may do: ask; mark answers as right or wrong; add images, and change and delete its
-own; together with ``write``, change and delete what others added; read the metrics (``read`` may,
-too)."""
+"""What a key may do: ask; and with that, mark answers as right or wrong; add images, and change and
+delete its own; together with ``write``, change and delete what others added.  Read the metrics
+(``read`` may, too)."""
 
 MAX_FILE_BYTES = 2**20
 HEADER = "# Keys of cxrtext: NAME SCOPES SHA256 [LAST-DAY]; made by `cxrtext keys add`.\n"
@@ -195,13 +195,6 @@ class KeyRing:
             raise ConfigError(
                 f"{path}: holds no key; make one with: cxrtext keys add {quote(str(path))} NAME"
             )
-        if path.stat().st_mode & stat.S_IROTH:
-            _log.warning(
-                "%s: every user of this machine can read it; its digests give no key away, but it "
-                "also holds names: chmod 600 %s",
-                path,
-                path,
-            )
 
     def find(self, given: str | None) -> Caller | None:
         if not self.guarded:
@@ -214,12 +207,12 @@ class KeyRing:
     def is_due(self) -> bool:
         return self._path is not None and self._clock() - self._checked >= CHECK_SECONDS
 
-    def refresh(self, *, force: bool = False) -> None:
+    def refresh(self) -> None:
         self._checked = self._clock()
         if self._path is None:
             return
         signature = self._signature()
-        if signature == self._seen and not force:
+        if signature == self._seen:
             return
         self._seen = signature
         try:

@@ -7,7 +7,6 @@ names none of them.
 
 import json
 import os
-import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,16 +42,14 @@ MAX_ID_CHARACTERS = 256
 
 
 class AuditLog:
-    """Appends lines to a file, if there is one."""
+    """Appends lines to a file, if there is one; each opens it anew, as it may be moved away."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._handle: int | None = None
-        self._lock = threading.Lock()
         self.failed = False
         if path is not None:
             try:
-                self._handle = _open(path)
+                os.close(_open(path))
             except OSError as error:
                 raise WorkError(
                     f"{path}: {error.strerror}; name a writable file for the audit log"
@@ -63,39 +60,20 @@ class AuditLog:
         if self._path is None:
             return True
         when = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": when, **fields}, ensure_ascii=True) + "\n"
-        with self._lock:
+        data = (json.dumps({"time": when, **fields}, ensure_ascii=True) + "\n").encode()
+        try:
+            handle = _open(self._path)
             try:
-                if self._handle is None:
-                    self._handle = _open(self._path)
-                data = line.encode()
-                self.failed = os.write(self._handle, data) != len(data)
-            except OSError:
-                self.failed = True
+                self.failed = os.write(handle, data) != len(data)
+            finally:
+                os.close(handle)
+        except OSError:
+            self.failed = True
         return not self.failed
 
     def works(self) -> bool:
         """Whether lines can be written; after a failure, try one."""
         return not self.failed or self.write(event="audit resumed")
-
-    def reopen(self) -> None:
-        """Continue in a new file of the same name, after the old one was moved away."""
-        with self._lock:
-            self._close()
-            if self._path is not None:
-                try:
-                    self._handle = _open(self._path)
-                except OSError:
-                    self.failed = True
-
-    def close(self) -> None:
-        with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
 
 
 def _open(path: Path) -> int:

@@ -34,7 +34,6 @@ class Metrics:
         self.images = own("index_images", "Indexed images.")
         self.sentences = own("index_sentences", "Indexed sentences.")
         self.ready = own("ready", "1 when questions are answered.")
-        self.writes = own("writes", "0 when nothing can be kept on the disk.")
         self.model = own("model_info", "1; the labels name the model.", "fingerprint", "version")
 
     def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:

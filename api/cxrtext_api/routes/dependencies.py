@@ -14,7 +14,6 @@ from cxrtext_api.gate.access import wants
 from cxrtext_api.gate.keys import READ, WRITE
 from cxrtext_api.problems import Refusal
 from cxrtext_api.runtime.resources import Resources, Session
-from cxrtext_api.runtime.scope import REQUEST_SCOPE
 from cxrtext_api.runtime.uploads import Pixels, Upload
 
 if TYPE_CHECKING:
@@ -33,17 +32,17 @@ ResourcesDep = Annotated[Resources, Depends(_resources)]
 
 
 async def _session(request: Request) -> AsyncIterator[Session]:
-    """What a request works with (NotReady before the model is loaded).
-
-    It is given back when the answer begins or fails.
-    """
+    """What a request works with (NotReady before the model is loaded)."""
     with Session(_resources(request), request.receive) as session:
         _ = session.service
-        request.scope[REQUEST_SCOPE] = session
         yield session
 
 
-SessionDep = Annotated[Session, Depends(_session)]
+SessionDep = Annotated[Session, Depends(_session, scope="function")]
+"""It is given back before the answer is sent, as a caller may read slowly."""
+
+LastingSessionDep = Annotated[Session, Depends(_session)]
+"""It is given back once the answer has been sent."""
 
 
 class ChosenImage:
@@ -54,18 +53,12 @@ class ChosenImage:
         self._upload = upload
         self._image_id = image_id or ""
 
-    async def embedded(self) -> "EmbeddedImage":
+    async def image(self) -> "EmbeddedImage | str":
+        """An upload embedded, or an indexed image's id for :meth:`.Service.embedded`."""
+        session = self._session
         if self._upload is not None:
-            session = self._session
             return await session.uploads.embed(session, session.service, self._upload)
-        await self._session.see_index()
-        return await self._session.read(self._session.service.embedded, self._image_id)
-
-    async def known(self) -> "EmbeddedImage | str":
-        """An upload embedded, or the id of an indexed image, for the model's thread to look up."""
-        if self._upload is not None:
-            return await self.embedded()
-        await self._session.see_index()
+        await session.see_index()
         return self._image_id
 
     async def pixels(self, side: int) -> Pixels:
@@ -76,12 +69,12 @@ class ChosenImage:
         await session.see_index()
         return await session.draw(session.service.shown, self._image_id, side)
 
-    async def both(self, side: int) -> "tuple[EmbeddedImage, Pixels]":
+    async def both(self, side: int) -> "tuple[EmbeddedImage | str, Pixels]":
         """The image for the model and the picture to show; an upload is decoded only once."""
         if self._upload is not None:
             session = self._session
             return await session.uploads.embed_shown(session, session.service, self._upload, side)
-        return await self.embedded(), await self.pixels(side)
+        return await self.image(), await self.pixels(side)
 
 
 class Sent(Question):
@@ -109,23 +102,16 @@ async def chosen(session: Session, form: Sent) -> ChosenImage:
 
 async def _check_writable(session: SessionDep, request: Request) -> None:
     if request.url.path.rpartition("/")[2] in OF_AN_IMAGE:
-        raise HTTPException(405)
+        raise HTTPException(405, headers={"Allow": "GET"})
     if session.settings.read_only:
         raise Refusal(403, READ_ONLY)
 
 
-WRITES: list[Any] = [wants(WRITE), Depends(_check_writable)]  # for routes that change the index
+WRITES: list[Any] = [
+    wants(READ, WRITE),
+    Depends(_check_writable),
+]  # for routes that change the index
 
 READ_ONLY = "This server only reads: it was started with --read-only."
 
 GUARDED: list[Any] = [wants(READ)]  # for every route under ``/v1``
-
-
-def problem_of(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Error answers of a route, for the API's description to fill in."""
-    return {status: {} for status in statuses}
-
-
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Error answers of a route under ``/v1``, for the API's description."""
-    return problem_of(400, 401, *statuses, 503)

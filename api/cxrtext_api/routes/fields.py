@@ -74,27 +74,6 @@ def answer_picture(pixels: Bytes) -> Response:
 
 
 def preferred(accept: str, offered: Sequence[str]) -> str:
-    """The offered content type that an ``Accept`` header prefers.
-
-    Of equal qualities, the type named first wins; if it names none, the first offered does.
-    """
-    best, answer = 0.0, offered[0]
-    for part in accept.split(","):
-        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        quality = _quality(parameters)
-        kind = offered[0] if name == "*/*" else name
-        if name.endswith("/*") and name != "*/*":
-            kind = next((one for one in offered if one.startswith(name[:-1])), "")
-        if kind in offered and quality > best:
-            best, answer = quality, kind
-    return answer
-
-
-def _quality(parameters: Sequence[str]) -> float:
-    for parameter in parameters:
-        if parameter.startswith("q="):
-            try:
-                return min(1.0, max(0.0, float(parameter[2:])))
-            except ValueError:
-                return 0.0
-    return 1.0
+    """The first content type of an ``Accept`` header that is offered, else the first offered."""
+    names = (part.partition(";")[0].strip().lower() for part in accept.split(","))
+    return next((name for name in names if name in offered), offered[0])

@@ -1,25 +1,21 @@
 """Whether the process answers, whether it is ready, and its metrics."""
 
 import asyncio
-from contextlib import suppress
 
 from fastapi import APIRouter, Request, Response
 
 import cxrtext
 from cxrtext.client.models import Health, Readiness
-from cxrtext.errors import CxrTextError
 from cxrtext_api.gate.access import Guarded, wants
 from cxrtext_api.gate.keys import METRICS, READ
 from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.observe.metrics import CONTENT_TYPE, Metrics
 from cxrtext_api.problems import NO_AUDIT
-from cxrtext_api.routes.dependencies import ResourcesDep, problem_of
+from cxrtext_api.routes.dependencies import ResourcesDep
 from cxrtext_api.runtime.scope import NotReady
 
 router = APIRouter(tags=["health"])
 measures = APIRouter(tags=["health"], route_class=Guarded)
-
-LOOK_SECONDS = 0.25  # how long metrics wait for a look at the index
 
 
 @router.get("/healthz", summary="Whether the process answers", operation_id="health")
@@ -32,20 +28,14 @@ async def health() -> Health:
     "/readyz",
     summary="Whether the model is loaded",
     operation_id="readiness",
-    response_model_exclude_none=True,
-    responses=problem_of(503),
 )
 async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
-    """Answer 200 once the model is loaded, 503 before.
-
-    With a full disk the server still answers, and ``writes`` is false.  If the audit log cannot be
-    written, it does not.
-    """
+    """Answer 200 once the model is loaded, 503 before, or if the audit log cannot be written."""
     _ = resources.service  # raises NotReady
     audit: AuditLog = request.app.state.audit
     if audit.failed and not await asyncio.to_thread(audit.works):
         raise NotReady(NO_AUDIT)
-    return Readiness(writes=await resources.writes())
+    return Readiness()
 
 
 @measures.get(
@@ -53,21 +43,18 @@ async def readiness(request: Request, resources: ResourcesDep) -> Readiness:
     summary="Numbers for Prometheus",
     operation_id="metrics",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, **problem_of(401, 403, 404)},
+    responses={200: {"content": {"text/plain": {}}}},
     dependencies=[wants(READ, or_else=METRICS)],
 )
 async def metrics(request: Request, resources: ResourcesDep) -> Response:
-    """Requests, times, queues, errors, the model and the process, in Prometheus' text format."""
+    """Requests, times, queues, errors, the model and the process, in Prometheus' text format.
+
+    The index is counted as the last question saw it.
+    """
     measured: Metrics = request.app.state.metrics
     try:
-        # If a writer holds the index, give what was seen last.
-        with suppress(TimeoutError, CxrTextError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                await resources.see_index(now=True)
-        service = resources.service
-        measured.describe_model(service.describe(), cxrtext.__version__)
+        measured.describe_model(resources.service.describe(), cxrtext.__version__)
         measured.ready.set(1)
-        measured.writes.set(0 if await resources.writes() is False else 1)
     except NotReady:
         measured.ready.set(0)
     return Response(measured.page(), headers={"Content-Type": CONTENT_TYPE})

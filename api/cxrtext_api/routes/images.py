@@ -19,11 +19,10 @@ from cxrtext.service.limits import MAX_WHERE
 from cxrtext.service.questions import WHERE, WHOLE
 from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import note_images
-from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep
 from cxrtext_api.routes.fields import DEFAULT_SIDE, PICTURE, Side, answer_picture, check_where
 
 if TYPE_CHECKING:
-    from cxrtext.pausing import Pausing
     from cxrtext.service import Service
 
 router = APIRouter(route_class=Guarded, prefix="/v1", tags=["images"], dependencies=GUARDED)
@@ -35,9 +34,9 @@ Limit = Annotated[int, Ge(1), Le(MAX_PAGE), WHOLE, Query(description="How many t
 Where = Annotated[str | None, Query(max_length=MAX_WHERE, description=WHERE, examples=["age > 60"])]
 
 
-def _page(service: "Service", offset: int, limit: int, where: str | None) -> "Pausing[ImagePage]":
+def _page(service: "Service", offset: int, limit: int, where: str | None) -> ImagePage:
     check_where(service, where)
-    listed, total = yield from service.archive.page(offset, limit, where)
+    listed, total = service.archive.page(offset, limit, where)
     images = [Image.model_validate(image) for image in listed]
     return ImagePage(total=total, offset=offset, limit=limit, images=images)
 
@@ -70,7 +69,6 @@ def _columns(service: "Service") -> Columns:
     "/images",
     summary="The indexed images",
     operation_id="list_images",
-    responses=problems(404, 422),
 )
 async def list_images(
     request: Request,
@@ -81,7 +79,7 @@ async def list_images(
 ) -> ImagePage:
     """Some of the indexed images, in the order of indexing."""
     await session.see_index()
-    page = await session.read_in_turns(_page(session.service, offset, limit, where))
+    page = await session.read(_page, session.service, offset, limit, where)
     # Note the images shown: a caller who browses, or filters by age and sex, names nobody.
     note_images(request, [(one.image_id, one.study_id, one.patient_id) for one in page.images])
     return page
@@ -91,7 +89,6 @@ async def list_images(
     "/columns",
     summary="What filters can name",
     operation_id="list_columns",
-    responses=problems(404),
 )
 async def list_columns(session: SessionDep) -> Columns:
     """The columns that a ``where`` can name, with their range or most common values."""
@@ -104,7 +101,7 @@ async def list_columns(session: SessionDep) -> Columns:
     summary="An indexed image as PNG",
     operation_id="get_picture",
     response_class=Response,
-    responses=PICTURE | problems(404, 422),
+    responses=PICTURE,
 )
 async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_SIDE) -> Response:
     """The image as the model got it, windowed and upright, as an 8-bit PNG."""
@@ -116,7 +113,6 @@ async def get_picture(session: SessionDep, image_id: str, size: Side = DEFAULT_S
     "/images/{image_id:path}/timeline",
     summary="The films of an image's patient in order of time",
     operation_id="get_timeline",
-    responses=problems(404, 422),
 )
 async def get_timeline(request: Request, session: SessionDep, image_id: str) -> Timeline:
     """All indexed films of an image's patient, or why their order is unknown.
@@ -134,7 +130,6 @@ async def get_timeline(request: Request, session: SessionDep, image_id: str) -> 
     "/images/{image_id:path}",
     summary="An indexed image and its report",
     operation_id="get_image",
-    responses=problems(404),
 )
 async def get_image(session: SessionDep, image_id: str) -> ImageDetail:
     """An indexed image with the sentences of its study's report."""

@@ -24,7 +24,7 @@ from cxrtext_api.gate.access import CallerDep, Guarded, wants
 from cxrtext_api.gate.keys import MARK, READ
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep
 from cxrtext_api.routes.images import MAX_PAGE, Limit
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ def _page(path: "Path", image_id: str | None, after: int, limit: int) -> Marks:
     "/marks",
     summary="Mark something as right or wrong",
     operation_id="add_mark",
-    responses=problems(404, 409, 422),
     dependencies=[wants(MARK, READ)],  # the answer shows whose image it is
 )
 async def add(
@@ -116,7 +115,6 @@ def _corners(box: str) -> "Corners":
     "/marks",
     summary="The current marks",
     operation_id="list_marks",
-    responses=problems(404, 422),
 )
 async def list_marks(
     request: Request,

@@ -1,10 +1,12 @@
 """The loaded model, and what the caller may do."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
+from pydantic import ValidationError
 
 import cxrtext
 from cxrtext.client import models
@@ -15,7 +17,7 @@ from cxrtext.models.folders import read_training
 from cxrtext.service import limits
 from cxrtext_api.gate.access import CallerDep, Guarded
 from cxrtext_api.gate.keys import ANYONE, Caller
-from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep
 from cxrtext_api.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ _OF_MODEL = (
 router = APIRouter(route_class=Guarded, prefix="/v1", tags=["model"], dependencies=GUARDED)
 
 
-@router.get("/model", summary="What is loaded", operation_id="get_model", responses=problems())
+@router.get("/model", summary="What is loaded", operation_id="get_model")
 async def get_model(session: SessionDep, caller: CallerDep) -> models.ModelInfo:
     """The model, what it was trained on, the index, the limits, and what the caller may do."""
     await session.see_index()
@@ -86,25 +88,15 @@ def _is_exact(service: "Service") -> bool:
 def _trained(noted: Mapping[str, Any]) -> models.TrainingInfo | None:
     if not noted:
         return None
-    try:
+    objective = None
+    with suppress(KeyError, TypeError):
         objective = noted["configuration"]["objective"]["name"]
-    except (KeyError, TypeError):
-        objective = None
-    return models.TrainingInfo(
-        data=_text(noted.get("data_fingerprint")),
-        studies=_number(noted.get("studies")),
-        objective=_text(objective),
-        steps=_number(noted.get("step")),
-        date=_text(noted.get("date")),
-    )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None
+    read = {"data": "data_fingerprint", "studies": "studies", "steps": "step", "date": "date"}
+    values = {name: noted.get(key) for name, key in read.items()}
+    try:
+        return models.TrainingInfo(objective=objective, **values)
+    except ValidationError:  # notes of somebody else's
+        return None
 
 
 def _evaluated(service: "Service") -> models.EvaluationInfo | None:

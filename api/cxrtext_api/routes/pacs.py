@@ -14,7 +14,7 @@ from cxrtext_api.gate.access import Guarded, wants
 from cxrtext_api.gate.keys import ADMIN, READ
 from cxrtext_api.observe.audit import note_decision, note_images
 from cxrtext_api.problems import Refusal
-from cxrtext_api.routes.dependencies import GUARDED, SessionDep, problems
+from cxrtext_api.routes.dependencies import GUARDED, SessionDep
 
 router = APIRouter(
     route_class=Guarded, prefix="/v1", tags=["hospital systems"], dependencies=GUARDED
@@ -45,7 +45,6 @@ def _inbox(session: SessionDep) -> Inbox:
     summary="What waits for a decision",
     operation_id="list_held",
     dependencies=HOLDS,
-    responses=problems(403, 404),
 )
 async def list_held(request: Request, session: SessionDep) -> HeldItems:
     """The objects, messages, deletions and reports that the gateway holds, and why."""
@@ -75,7 +74,6 @@ def _held(session: SessionDep) -> list[desk.Held]:
     summary="Decide on something that is held",
     operation_id="decide_held",
     dependencies=HOLDS,
-    responses=problems(403, 404, 422),
 )
 async def decide_held(
     request: Request,

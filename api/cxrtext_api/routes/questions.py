@@ -10,7 +10,7 @@ from cxrtext.images import encode_png
 from cxrtext.service.questions import Classify, Ground, Verify
 from cxrtext.service.verify.sentences import report_sentences
 from cxrtext_api.gate.access import Guarded
-from cxrtext_api.routes.dependencies import GUARDED, Sent, SessionDep, chosen, problems
+from cxrtext_api.routes.dependencies import GUARDED, Sent, SessionDep, chosen
 from cxrtext_api.routes.fields import (
     DEFAULT_SIDE,
     JSON,
@@ -56,7 +56,7 @@ class VerifyForm(Sent, Verify):
     summary="An image as PNG",
     operation_id="render",
     response_class=Response,
-    responses=PICTURE | problems(404, 422),
+    responses=PICTURE,
 )
 async def render(
     session: SessionDep, form: Annotated[Sent, MULTIPART], size: Side = DEFAULT_SIDE
@@ -67,9 +67,7 @@ async def render(
 
 
 def _classified(service: "Service", image: "EmbeddedImage | str", form: Classify) -> Classification:
-    """Classify an embedded image, or an indexed one by its id."""
-    embedded = service.embedded(image) if isinstance(image, str) else image
-    return classified_of(service, embedded, form.prompts)
+    return classified_of(service, service.embedded(image), form.prompts)
 
 
 @router.post(
@@ -78,11 +76,10 @@ def _classified(service: "Service", image: "EmbeddedImage | str", form: Classify
     summary="Probabilities of findings",
     operation_id="classify",
     response_model=Classification,
-    responses=problems(404, 422),
 )
 async def classify(session: SessionDep, form: Annotated[ClassifyForm, MULTIPART]) -> Response:
     """The probability of each finding in an image, from a positive and a negative prompt."""
-    image = await (await chosen(session, form)).known()
+    image = await (await chosen(session, form)).image()
     if form.prompts:
         sides = (side for one in form.prompts.values() for side in (one.positive, one.negative))
         await session.ensure_embedded([phrase for side in sides for phrase in side])
@@ -92,7 +89,7 @@ async def classify(session: SessionDep, form: Annotated[ClassifyForm, MULTIPART]
 def _grounded(
     service: "Service", image: "EmbeddedImage | str", form: Ground
 ) -> "tuple[Grounded, Grounding]":
-    embedded = service.embedded(image) if isinstance(image, str) else image
+    embedded = service.embedded(image)
     grounding = service.ground(embedded, form.sentence, form.threshold, as_written=form.as_written)
     return grounded_of(service, embedded, form.sentence, grounding), grounding
 
@@ -103,7 +100,7 @@ def _grounded(
     summary="Where an image supports a sentence",
     operation_id="ground",
     response_model=Grounded,
-    responses={200: {"content": {PNG: {}}}, **problems(404, 422)},
+    responses={200: {"content": {PNG: {}}}},
 )
 async def ground(
     session: SessionDep, form: Annotated[GroundForm, MULTIPART], accept: Accept = "*/*"
@@ -118,7 +115,7 @@ async def ground(
     if preferred(accept, (JSON, PNG)) == PNG:
         image, pixels = await asked.both(OVERLAY_SIDE)
     else:
-        image = await asked.known()
+        image = await asked.image()
     await session.ensure_embedded(service.readings([form.sentence], as_written=form.as_written))
     answer, grounding = await session.compute(_grounded, service, image, form)
     if pixels is not None:
@@ -133,12 +130,13 @@ def draw_overlay(pixels: Pixels, grounding: "Grounding") -> bytes:
 
 def _verify(
     service: "Service",
-    image: "EmbeddedImage",
+    image: "EmbeddedImage | str",
     sentences: "list[ReportSentence]",
     threshold: float | None,
 ) -> "Pausing[Verified]":
-    verification = yield from service.verify_pausing(image, sentences, threshold)
-    return verified_of(service, image, verification)
+    embedded = service.embedded(image)
+    verification = yield from service.verify_pausing(embedded, sentences, threshold)
+    return verified_of(service, embedded, verification)
 
 
 @router.post(
@@ -147,7 +145,6 @@ def _verify(
     summary="How well an image supports a report",
     operation_id="verify",
     response_model=Verified,
-    responses=problems(404, 422),
 )
 async def verify(session: SessionDep, form: Annotated[VerifyForm, MULTIPART]) -> Response:
     """Every sentence of a report with its wording, its support, and where it fits in the image.
@@ -156,8 +153,6 @@ async def verify(session: SessionDep, form: Annotated[VerifyForm, MULTIPART]) ->
     calls for a second look, but does not prove the sentence wrong.
     """
     sentences = await session.read(report_sentences, form.report)
-    embedded = await (await chosen(session, form)).embedded()
+    image = await (await chosen(session, form)).image()
     await session.ensure_embedded([found.sentence for found in sentences])
-    return as_json(
-        await session.work(_verify(session.service, embedded, sentences, form.threshold))
-    )
+    return as_json(await session.work(_verify(session.service, image, sentences, form.threshold)))

@@ -15,7 +15,13 @@ from cxrtext.service.searching import Prepared
 from cxrtext.service.tables import HIT_COLUMNS, csv_lines, csv_table, hit_row
 from cxrtext_api.gate.access import Guarded
 from cxrtext_api.observe.audit import EXPORTED
-from cxrtext_api.routes.dependencies import GUARDED, Sent, SessionDep, chosen, problems
+from cxrtext_api.routes.dependencies import (
+    GUARDED,
+    LastingSessionDep,
+    Sent,
+    SessionDep,
+    chosen,
+)
 from cxrtext_api.routes.fields import CSV, JSON, MULTIPART, as_json, check_where, preferred
 from cxrtext_api.runtime.resources import Session
 
@@ -41,9 +47,9 @@ async def _prepared(session: Session, form: SearchForm) -> Prepared:
         read = await session.read(service.readings, read, as_written=form.as_written)
         await session.ensure_embedded(read)
     has_image = form.image is not None or form.image_id is not None
-    embedded = await (await chosen(session, form)).embedded() if has_image else None
+    image = await (await chosen(session, form)).image() if has_image else None
     await session.see_index()
-    return await session.read(searching.prepare, service, form, read, embedded)
+    return await session.read(searching.prepare, service, form, read, image)
 
 
 @router.post(
@@ -51,7 +57,7 @@ async def _prepared(session: Session, form: SearchForm) -> Prepared:
     summary="Find images or sentences",
     operation_id="search",
     response_model=Found,
-    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **problems(404, 422)},
+    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}},
 )
 async def search(
     session: SessionDep, form: Annotated[SearchForm, MULTIPART], accept: Accept = "*/*"
@@ -108,10 +114,10 @@ async def _answer(session: Session, asked: Prepared, **result: Any) -> Response:
     summary="Export every image found",
     operation_id="export",
     response_class=StreamingResponse,
-    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}, **problems(404, 422)},
+    responses={200: {"content": {CSV: {"schema": {"type": "string"}}}}},
 )
 async def export(
-    request: Request, session: SessionDep, form: Annotated[SearchForm, MULTIPART]
+    request: Request, session: LastingSessionDep, form: Annotated[SearchForm, MULTIPART]
 ) -> StreamingResponse:
     """Give every image that a search finds, best first, as a table that is sent while it is made.
 
@@ -125,15 +131,10 @@ async def export(
         raise InputError("an export is of images; leave target out")
     session.hold_export()
     cohort = await session.compute(searching.cohort, service, await _prepared(session, form))
-    end = object()
+    end, steps = object(), cohort.find()
     # A block at a time, so that other questions are answered in between.
-    for steps, work in (
-        (cohort.select(), session.read),
-        (cohort.score(), session.compute),
-        (cohort.rank(), session.read),
-    ):
-        while await work(next, steps, end) is not end:
-            session.extend()
+    while await session.compute(next, steps, end) is not end:
+        session.extend()
     return StreamingResponse(
         _table(request, session, cohort),
         media_type=CSV,

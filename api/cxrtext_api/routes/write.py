@@ -19,7 +19,7 @@ from cxrtext.service.limits import MAX_ID_CHARACTERS, MAX_REPORT_CHARACTERS, MAX
 from cxrtext.text import study_sentences
 from cxrtext_api import entry
 from cxrtext_api.gate.access import CallerDep, Guarded
-from cxrtext_api.gate.keys import READ, Caller
+from cxrtext_api.gate.keys import Caller
 from cxrtext_api.observe.audit import note_images
 from cxrtext_api.problems import Refusal
 from cxrtext_api.routes.dependencies import (
@@ -27,7 +27,6 @@ from cxrtext_api.routes.dependencies import (
     OF_AN_IMAGE,
     WRITES,
     SessionDep,
-    problems,
 )
 from cxrtext_api.routes.images import detail
 from cxrtext_api.runtime.resources import Session
@@ -129,7 +128,6 @@ NewImageDep = Annotated[entry.NewImageForm, Depends(_new_image_form)]
                 "Location": {"description": "The image's address.", "schema": {"type": "string"}}
             }
         },
-        **problems(404, 409, 422),
     },
 )
 async def add_image(
@@ -145,20 +143,19 @@ async def add_image(
     ids of ``cxrtext import``: anything but a frontal chest radiograph is refused, with the reason,
     and study, patient and view are read from the header if the form does not give them.  Nothing
     else in the file, such as a patient's name, is kept.  An image that is there already gets status
-    200 and its id; a DICOM file with a corrected header replaces the one before.  A key that may
-    not read only gets back what it sent.
+    200 and its id; a DICOM file with a corrected header replaces the one before.
     """
     uploads, service = session.settings.uploads, session.service
     if uploads is None:
         raise Refusal(403, NO_UPLOADS)
     _ = service.archive  # refused before the image is decoded
     header = await session.uploads.describe(session, form.data)
-    sent, form = form, entry.entered(form, header, session.ids)
+    form = entry.entered(form, header, session.ids)
     embedded, pixels = await session.uploads.embed_shown(session, service, Upload(form.data))
     picture = await session.read(entry.picture_of, pixels)
     name = form.image_id or picture.name
     said = await session.read(sentences_of, form.report or "")
-    find = partial(entry.existing, service, name, form, said, embedded, picture, caller)
+    find = partial(entry.existing, service, name, form, said, embedded, picture)
     held = None if form.replace else await session.read(find)
     was = None
     if held is None:
@@ -182,24 +179,13 @@ async def add_image(
     gone = [] if was is None else [Subject(was.image, was.study_id, was.patient_id)]
     note_images(request, [Subject(added.image_id, added.study_id, added.patient_id), *gone])
     response.headers["Location"] = f"/v1/images/{quote(name)}"
-    if READ in caller.scopes:
-        return AddedImage(**added.model_dump(), looks=looks)
-    return AddedImage(
-        image_id=name,
-        width=added.width,
-        height=added.height,
-        study_id=sent.study_id,
-        patient_id=sent.patient_id,
-        metadata=sent.metadata,
-        looks=looks,
-    )
+    return AddedImage(**added.model_dump(), looks=looks)
 
 
 @router.delete(
     "/images",
     summary="Delete images and studies",
     operation_id="delete_images",
-    responses=problems(404, 422),
 )
 async def delete_many(
     session: SessionDep,
@@ -224,7 +210,6 @@ async def delete_many(
     summary="Delete an image",
     operation_id="delete_image",
     status_code=204,
-    responses=problems(404),
 )
 async def delete_one(
     session: SessionDep, caller: CallerDep, image_id: str, request: Request

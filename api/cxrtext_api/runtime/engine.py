@@ -17,7 +17,6 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from cxrtext.pausing import Pausing
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.scope import Budget, Busy, RequestScope
-from cxrtext_api.runtime.work import WaitEstimate
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,7 +57,6 @@ class Engine:
     def __init__(self, limit: int, metrics: Metrics) -> None:
         self._places = Budget(limit)
         self._metrics = metrics
-        self._estimate = WaitEstimate()
         self._calls: Batch[Callable[[], Any], Any] = Batch(
             "call", lambda calls: [call() for call in calls], 1
         )
@@ -73,7 +71,7 @@ class Engine:
         if scope.holds(self):
             return
         if not self._places.take(1):
-            raise Busy(self._estimate.wait(self._places.taken))
+            raise Busy
         scope.hold(self, partial(self._places.give, 1))
 
     async def call(
@@ -171,7 +169,6 @@ class Engine:
 
     def _settle(self, jobs: list[_Job], outcomes: list[Outcome], seconds: float) -> None:
         batch = jobs[0].batch
-        self._estimate.note(seconds / len(jobs))
         futures = [job.future for job in jobs]  # all on the server's only loop
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             futures[0].get_loop().call_soon_threadsafe(_set_results, futures, outcomes)

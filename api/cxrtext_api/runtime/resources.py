@@ -16,9 +16,8 @@ from cxrtext.index.store.writer import writing
 from cxrtext.pausing import Pausing
 from cxrtext.service import load_service, successor
 from cxrtext_api.observe.metrics import Metrics
-from cxrtext_api.runtime.disk import Disk
 from cxrtext_api.runtime.engine import Batch, Engine
-from cxrtext_api.runtime.scope import Budget, Busy, NotReady, Receive, RequestScope
+from cxrtext_api.runtime.scope import Budget, NotReady, Receive, RequestScope
 from cxrtext_api.runtime.uploads import Uploads
 from cxrtext_api.runtime.work import Workers
 from cxrtext_api.settings import Settings
@@ -41,12 +40,9 @@ TURNS_AT_ONCE = 8
 HELD_SECONDS = 2.0  # how long an answer waits while another process commits a change of the index
 SEEN_SECONDS = 0.05  # how long another question's look at the index is good for
 FOLLOW_SECONDS = 5.0  # between attempts to follow an index
-TRIAL_SECONDS = 1.0  # how long a disk may take to show whether it can be written
 
 EXPORTS_AT_ONCE = 2
 """How many exports may run at once; each keeps some numbers of every image in memory."""
-
-EXPORT_WAIT = 10  # seconds until a caller may ask for an export again
 _log = logging.getLogger("cxrtext_api")
 LoadService = Callable[[Settings], "Service"]
 
@@ -99,10 +95,6 @@ class Resources:
         self._looker = ThreadPoolExecutor(2, thread_name_prefix="look")
         self._look: asyncio.Future[Any] | None = None
         self._seen_at = -math.inf
-        written = [path for path in (settings.index, settings.uploads) if path is not None]
-        self._disk = None if settings.uploads is None else Disk(written)
-        self._trial: asyncio.Future[str | None] | None = None
-        self._wrong: str | None = None
         self._follow: asyncio.Task[None] | None = None
         self._followed_at = -math.inf
         self._deletions: str | None = None
@@ -204,14 +196,14 @@ class Resources:
         if self._service is not None:
             self._service.close()
 
-    async def see_index(self, *, now: bool = False) -> None:
+    async def see_index(self) -> None:
         """See what other processes changed in the index before a question uses it.
 
         Only one request at a time looks, so that waiting for a writer takes a single thread, not
-        the model's or every reader's.  ``now`` does not accept a look of a moment ago.
+        the model's or every reader's.
         """
         service, loop = self.service, asyncio.get_running_loop()
-        if not service.has_index or (not now and loop.time() - self._seen_at < SEEN_SECONDS):
+        if not service.has_index or loop.time() - self._seen_at < SEEN_SECONDS:
             return
         if self._look is None or self._look.done():
             self._look = loop.run_in_executor(self._looker, service.renew)
@@ -229,25 +221,6 @@ class Resources:
     def _note_look(self, look: "asyncio.Future[Any]") -> None:
         if not look.cancelled() and look.exception() is None:
             self._seen_at = look.get_loop().time()
-
-    async def writes(self) -> bool | None:
-        """Whether added images can be kept, tried every few seconds; None if none may be added."""
-        if self._disk is None:
-            return None
-        if self._trial is None or self._trial.done():
-            self._trial = asyncio.get_running_loop().run_in_executor(self._looker, self._disk.wrong)
-        try:
-            async with asyncio.timeout(TRIAL_SECONDS):
-                wrong = await asyncio.shield(self._trial)
-        except TimeoutError:
-            wrong = "the disk does not answer"
-        if wrong != self._wrong:
-            if wrong is None:
-                _log.warning("the disk can be written again")
-            else:
-                _log.error("nothing can be added or deleted: %s; make room on the disk", wrong)
-        self._wrong = wrong
-        return wrong is None
 
 
 def _reason(error: Exception) -> str:
@@ -291,10 +264,6 @@ class Session(RequestScope):
         """Call a function that reads the archive, on a reader's thread."""
         return await self._resources.readers.run(self, function, *args, **kwargs)
 
-    async def read_in_turns(self, work: Pausing[T]) -> T:
-        """Do pausing work on a reader's thread, as long as its result is wanted."""
-        return await self._resources.readers.work(self, work)
-
     async def draw(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function that reads or draws pictures, which can be large."""
         return await self._resources.drawers.run(self, function, *args, **kwargs)
@@ -321,7 +290,4 @@ class Session(RequestScope):
 
     def hold_export(self) -> None:
         """Count an export until its table has been sent."""
-        exports = self._resources.exports
-        if not exports.take(1):
-            raise Busy(EXPORT_WAIT)
-        self.hold(exports, lambda: exports.give(1), lasting=True)
+        self.take(self._resources.exports, 1)

@@ -8,20 +8,13 @@ T = TypeVar("T")
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-REQUEST_SCOPE = "cxrtext_api.request_scope"
-"""Key of a request's :class:`RequestScope` in the ASGI scope."""
-
 
 class NotReady(Exception):  # noqa: N818 - a state to wait out rather than an error
     """The model is not loaded (yet)."""
 
 
 class Busy(Exception):  # noqa: N818 - a state to wait out rather than an error
-    """Too many requests wait; come back after ``retry_after`` whole seconds."""
-
-    def __init__(self, retry_after: int = 2) -> None:
-        super().__init__()
-        self.retry_after = retry_after
+    """Too many requests wait; come back in a moment."""
 
 
 class Timeout(Busy):
@@ -65,7 +58,6 @@ class RequestScope:
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._watch: asyncio.Task[None] | None = None
         self._held: dict[object, Callable[[], None]] = {}
-        self._lasting: set[object] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -107,28 +99,22 @@ class RequestScope:
     def holds(self, what: object) -> bool:
         return what in self._held
 
-    def hold(self, what: object, give_back: Callable[[], None], *, lasting: bool = False) -> None:
-        """Keep something until the answer begins or, if it is lasting, has been sent."""
+    def hold(self, what: object, give_back: Callable[[], None]) -> None:
+        """Keep something until the end."""
         self._held[what] = give_back
-        if lasting:
-            self._lasting.add(what)
 
     def take(self, budget: Budget, part: int) -> None:
-        """Take a part of a budget until the answer begins (:class:`Busy`: too little is left)."""
+        """Take a part of a budget until the end (:class:`Busy`: too little is left)."""
         if not budget.take(part):
             raise Busy
         self.hold(object(), lambda: budget.give(part))
 
-    def begin_answer(self) -> None:
-        """Give back what work took; the caller may read slowly."""
-        if self._watch is not None and not self._lasting:
-            self._watch.cancel()
-        for what in self._held.keys() - self._lasting:
-            self._held.pop(what)()
-
     def end(self) -> None:
-        self._lasting.clear()
-        self.begin_answer()
+        """Give back everything that work took."""
+        if self._watch is not None:
+            self._watch.cancel()
         # A canceled task refers back to this object; without this, everything that the request used
         # would stay until Python next collects cycles.
         self._watch = None
+        while self._held:
+            self._held.popitem()[1]()

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -21,6 +20,7 @@ from cxrtext.images.limits import MAX_PIXELS
 from cxrtext.images.reader_pool import ReaderPool, ReadImage
 from cxrtext.models.familiar import Unlike
 from cxrtext.service.answers import EmbeddedImage
+from cxrtext.service.cache import Remembered
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
 from cxrtext_api.runtime.scope import Budget, RequestScope
@@ -69,7 +69,7 @@ class Uploads:
         self._readers = readers  # hash large uploads
         self._waiters = Workers("decode", processes, limit, metrics)  # a thread for each process
         self._decoders = ReaderPool(processes, seconds=DECODE_SECONDS, memory_bytes=DECODE_BYTES)
-        self._known: OrderedDict[bytes, EmbeddedImage] = OrderedDict()
+        self._known: Remembered[bytes, EmbeddedImage] = Remembered(REMEMBERED_IMAGES)
         self._at_work: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
         self._batch: Batch[Any, Any] | None = None
         self._batch_of: Service | None = None
@@ -132,13 +132,12 @@ class Uploads:
         # The page asks several questions about an image at once; decode it only once.
         lock = self._at_work.setdefault(digest, asyncio.Lock())
         async with lock:
-            pixels = None
-            if digest not in self._known:
-                self._known[digest], pixels = await self._embed(scope, service, upload, shown)
-                if len(self._known) > REMEMBERED_IMAGES:
-                    self._known.popitem(last=False)
-            self._known.move_to_end(digest)
-            return self._known[digest], pixels
+            known = self._known.use([digest])
+            if known:
+                return known[digest], None
+            embedded, pixels = await self._embed(scope, service, upload, shown)
+            self._known.keep({digest: embedded})
+            return embedded, pixels
 
     async def _digest(self, scope: RequestScope, data: bytes) -> bytes:
         if len(data) <= QUICK_BYTES:

@@ -1,39 +1,17 @@
-"""Threads for blocking work, how much may wait for them, and for how long."""
+"""Threads for blocking work, and how much may wait for them."""
 
 import asyncio
-import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from cxrtext.pausing import Pausing
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.scope import Busy, RequestScope
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-LONGEST_WAIT = 60
-
-
-class WaitEstimate:
-    """The recent mean time of a piece of work, when ``at_once`` pieces run at a time."""
-
-    def __init__(self, at_once: int = 1) -> None:
-        self._at_once = at_once
-        self._seconds: float | None = None
-
-    def note(self, seconds: float) -> None:
-        """Count a piece of work; the mean covers about the last ten."""
-        before = seconds if self._seconds is None else self._seconds
-        self._seconds = before + 0.1 * (seconds - before)
-
-    def wait(self, ahead: int) -> int:
-        """Whole seconds until ``ahead`` pieces are done, at least 1, for Retry-After."""
-        seconds = (self._seconds or 0.0) * (ahead + 1) / self._at_once
-        return max(1, min(LONGEST_WAIT, math.ceil(seconds)))
 
 
 class Workers:
@@ -48,44 +26,20 @@ class Workers:
         self._metrics = metrics
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._places = threading.BoundedSemaphore(limit)
-        self._estimate = WaitEstimate(threads)
         self._waiting = 0
 
     async def run(
         self, scope: RequestScope, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._run(scope, lambda _: function(*args, **kwargs))
-
-    async def work(self, scope: RequestScope, work: Pausing[T]) -> T:
-        """Do pausing work on one of the threads, as long as its result is wanted."""
-
-        def go_on(wanted: Callable[[], bool]) -> T:
-            try:
-                while wanted():
-                    next(work)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            work.close()
-            raise Busy
-
-        return await self._run(scope, go_on)
-
-    async def _run(self, scope: RequestScope, function: Callable[[Callable[[], bool]], T]) -> T:
-        """Call a function, and tell it whether its result is still wanted."""
-        given_up = threading.Event()
-
         def timed() -> T:
             begun = time.perf_counter()
             try:
-                return function(lambda: not given_up.is_set())
+                return function(*args, **kwargs)
             finally:
-                seconds = time.perf_counter() - begun
-                self._estimate.note(seconds)
-                self._metrics.stages.labels(self._name).observe(seconds)
+                self._metrics.stages.labels(self._name).observe(time.perf_counter() - begun)
 
         if not self._places.acquire(blocking=False):
-            raise Busy(self._estimate.wait(self._waiting))
+            raise Busy
         try:
             future = self._pool.submit(timed)
         except BaseException:
@@ -99,7 +53,6 @@ class Workers:
         try:
             return await scope.outcome(asyncio.wrap_future(future))
         except BaseException:
-            given_up.set()
             future.cancel()  # works at once if it still waits
             raise
         finally:

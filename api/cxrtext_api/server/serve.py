@@ -1,6 +1,5 @@
 """Open the server's port, if it may listen there."""
 
-import errno
 import functools
 import socket
 from collections.abc import Callable
@@ -24,7 +23,7 @@ def run_server(
     *,
     load: "LoadService | None" = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; SIGHUP reloads the keys.
+    """Serve until SIGINT or SIGTERM.
 
     ``on_ready`` is called once with the address, when the model is loaded and the server answers.
     """
@@ -41,7 +40,7 @@ def run_server(
             listener.listen(BACKLOG)
         except OSError as error:  # another starting program was faster
             place = f"{_shown(settings.host)}:{settings.port}"
-            raise WorkError(_why_not(error, place, settings.port)) from None
+            raise WorkError(_why_not(error, place)) from None
         url = f"http://{_shown(settings.host)}:{listener.getsockname()[1]}"
         serve_on(settings, listener, functools.partial(on_ready, url), load)
 
@@ -64,16 +63,13 @@ def listen(settings: Settings) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise WorkError(_why_not(error, f"{_shown(host)}:{port}", port)) from None
+        raise WorkError(_why_not(error, f"{_shown(host)}:{port}")) from None
     return listener
 
 
-def _why_not(error: OSError, place: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"{place} is in use by another program; stop it, or take another port with --port"
-    if error.errno == errno.EACCES:
-        return f"{place}: port {port} is reserved for the system; take one from 1024 on with --port"
-    return f"{place}: {(error.strerror or 'cannot listen').lower()}; listen on 127.0.0.1"
+def _why_not(error: OSError, place: str) -> str:
+    why = (error.strerror or "cannot listen").lower()
+    return f"{place}: {why}; take another port with --port, or listen on 127.0.0.1"
 
 
 def _shown(host: str) -> str:

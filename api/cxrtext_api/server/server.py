@@ -10,8 +10,6 @@ import uvicorn
 from fastapi import FastAPI
 
 from cxrtext_api.app import create_app
-from cxrtext_api.gate.keys import KeyRing
-from cxrtext_api.observe.audit import AuditLog
 from cxrtext_api.runtime.resources import LoadService, Resources, load_from_settings
 from cxrtext_api.settings import Settings
 
@@ -49,11 +47,13 @@ def serve_on(
     resources: Resources = app.state.resources
     # When all is closed, Uvicorn raises the signal that stopped it again.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with suppress(KeyboardInterrupt):
             asyncio.run(_serve(app, listener, announce))
     finally:
         signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGHUP, hangup)
     if resources.failure is not None:
         raise resources.failure
 
@@ -74,24 +74,9 @@ async def _serve(app: FastAPI, listener: socket.socket, announce: Callable[[], o
             server.should_exit = True
             raise
 
-    _reload_on_hangup(app)
     watching = asyncio.create_task(watch())
     await server.serve(sockets=[listener])
     if not watching.done():
         watching.cancel()
     else:
         watching.result()
-
-
-def _reload_on_hangup(app: FastAPI) -> None:
-    """SIGHUP reloads the keys and reopens the audit log."""
-    keys: KeyRing = app.state.keys
-    audit: AuditLog = app.state.audit
-    loop = asyncio.get_running_loop()
-
-    def reload() -> None:  # neither file is read on the loop
-        loop.run_in_executor(None, lambda: keys.refresh(force=True))
-        loop.run_in_executor(None, audit.reopen)
-
-    with suppress(ValueError, RuntimeError):  # only a main thread takes signals
-        loop.add_signal_handler(signal.SIGHUP, reload)

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from cxrtext.hosts import known_host, names_of
+from cxrtext.hosts import is_known_host, names_of
 from cxrtext.pacs.gateway.file import Gateway
 from cxrtext.pacs.gateway.numbers import CONTENT_TYPE, GatewayMetrics
 from cxrtext.pacs.ports import Served
@@ -57,7 +57,7 @@ class StatusServer(Served):
             timeout = ASK_S
 
             def do_GET(self) -> None:
-                if known_host(self.headers.get_all("Host", []), names) is None:
+                if not is_known_host(self.headers.get_all("Host", []), names):
                     self._answer(400, "text/plain", b"this server has no such host name\n")
                     return
                 given = self.headers.get("Authorization", "").encode("utf-8", "replace")

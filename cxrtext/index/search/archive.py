@@ -87,10 +87,10 @@ class Archive(Index):
 
     def page(
         self, offset: int, limit: int, where: str | None = None
-    ) -> Pausing[tuple[list[IndexedImage], int]]:
+    ) -> tuple[list[IndexedImage], int]:
         """Some images in the order of indexing, and how many there are in all."""
         snapshot = self.snapshot
-        numbers = snapshot.numbers[(yield from select(self.catalogue, snapshot, where))]
+        numbers = snapshot.numbers[finish(select(self.catalogue, snapshot, where))]
         wanted = numbers[offset : offset + limit].tolist()
         images = [image for image in self.catalogue.images(wanted) if image is not None]
         return images, len(numbers)
@@ -112,7 +112,7 @@ class Archive(Index):
 
         It is quick, except that after a change all columns are read once.
         """
-        if finish(self.page(0, 1, where))[1]:
+        if self.page(0, 1, where)[1]:
             return None
         columns = {column.name: column for column in self.columns()}
         for test in tests_of(parse(where, self.catalogue.columns()).tree):

@@ -169,7 +169,7 @@ class FirstOf:
 class Cohort:
     """Every hit of a query, best first, in the order of an exact search.
 
-    It is made in steps: :meth:`select`, :meth:`score`, :meth:`rank`; then :meth:`hits` gives them.
+    :meth:`find` makes it; then :meth:`hits` gives them.
     """
 
     def __init__(
@@ -190,40 +190,32 @@ class Cohort:
         self._scores = np.empty(0, dtype=np.float32)
         self._order: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
-    def select(self) -> Pausing[None]:
-        """Select the images that the filters leave, in steps (DataError)."""
-        self._view = yield from self._choosing
-        self._scores = np.empty(len(self._view.places), dtype=np.float32)
-
-    def score(self) -> Iterator[int]:
-        """Score every selected image, a block per step; yields how many are scored so far."""
-        view = self._view
+    def find(self) -> Pausing[None]:
+        """Select images, score them a block at a time, and sort them, with pauses (DataError)."""
+        self._view = view = yield from self._choosing
+        self._scores = np.empty(len(view.places), dtype=np.float32)
         for start in range(0, len(view.places), BLOCK):
             block = view.places[start : start + BLOCK]
             with torch.inference_mode():
                 scores = scores_of(view.snapshot, view.index.model, self._query, block)
             self._scores[start : start + BLOCK] = scores
-            yield start + len(block)
-
-    def rank(self) -> Iterator[int]:
-        """Sort the scored images, and leave some out; yields how many are left so far."""
+            yield
         scores, order = self._scores, np.argsort(-self._scores, kind="stable")
         if self._min_score is not None:
             # In Python's numbers, as a search does.
             order = order[: int((scores[order].astype(np.float64) >= self._min_score).sum())]
-        self._order, self._scores = self._view.places[order], scores[order]
+        self._order, self._scores = view.places[order], scores[order]
         if self._unique is None:
-            yield len(self)
             return
         first = FirstOf(self._unique)
         kept: list[int] = []
         for start in self.pages:
             ranked = self._page(start)
             nobody: list[IndexedImage | None] = [None] * len(ranked)
-            images = _images(self._view, ranked) if self._unique != "picture" else nobody
+            images = _images(view, ranked) if self._unique != "picture" else nobody
             hits = list(zip(ranked, images, strict=True))
-            kept += [start + i for i in _first(first, self._view, hits)]
-            yield len(kept)
+            kept += [start + i for i in _first(first, view, hits)]
+            yield
         self._order, self._scores = self._order[kept], self._scores[kept]
 
     def __len__(self) -> int:

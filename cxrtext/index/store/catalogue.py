@@ -317,11 +317,6 @@ def _make_tables(database: sqlite3.Connection) -> None:
 
 
 def _check_version(version: int | None, path: Path) -> None:
-    if version is not None and version > SCHEMA_VERSION:
-        raise CheckpointError(
-            f"{path}: written by a newer version of cxrtext (schema {version}, this one reads "
-            f"{SCHEMA_VERSION}); update cxrtext, or index into a new folder"
-        )
     if version != SCHEMA_VERSION:
         raise CheckpointError(
             f"{path}: written by another version of cxrtext (schema {version}, this one reads "

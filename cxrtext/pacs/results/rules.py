@@ -23,7 +23,6 @@ from cxrtext.pacs.results.finding import find
 from cxrtext.pacs.results.folder import Kept, ResultsFolder
 from cxrtext.pacs.results.making import make_results
 from cxrtext.pacs.results.sending import send_results
-from cxrtext.pausing import finish
 from cxrtext.records.manifest import RECEIVED, SOURCE
 from cxrtext.service import Service
 
@@ -191,11 +190,11 @@ class _Answering:
         the index long after it was received.
         """
         where = f"{SOURCE} = '{self.peer.name}' and not {RECEIVED} is null"
-        _, end = finish(self.service.archive.page(0, 1, where))
+        _, end = self.service.archive.page(0, 1, where)
         by_number: dict[int, IndexedImage] = {}
         while end > 0:
             begin = max(0, end - PAGE)
-            images, _ = finish(self.service.archive.page(begin, end - begin, where))
+            images, _ = self.service.archive.page(begin, end - begin, where)
             keys = {(one.image, one.metadata[RECEIVED]): one for one in images}
             new = keys.keys() - self.folder.answered(rule, keys)
             by_number |= {keys[key].number: keys[key] for key in new}
@@ -221,8 +220,8 @@ def preview(service: Service, peer: Peer, most: int) -> Preview:
     if not {SOURCE, RECEIVED} <= service.archive.catalogue.columns().keys():
         return Preview(0, counts)
     where = f"{SOURCE} = '{peer.name}' and not {RECEIVED} is null"
-    _, end = finish(service.archive.page(0, 1, where))
-    images, _ = finish(service.archive.page(max(0, end - most), most, where))
+    _, end = service.archive.page(0, 1, where)
+    images, _ = service.archive.page(max(0, end - most), most, where)
     for image in images:
         embedded = service.embedded(image.image)
         for sentence in counts:

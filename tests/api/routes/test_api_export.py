@@ -68,20 +68,20 @@ def test_what_is_wrong_is_refused(client: TestClient) -> None:
 def test_others_are_answered_in_between(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another search is answered while an export is half scored."""
     begun, go_on = threading.Event(), threading.Event()
-    score = cohort_module.Cohort.score
+    find = cohort_module.Cohort.find
 
     def slowly(self: cohort_module.Cohort) -> Any:
-        for done in score(self):
-            yield done
-            if done == 14:
+        for step, _ in enumerate(find(self)):
+            yield
+            if step == 2:
                 begun.set()
             if begun.is_set() and not go_on.is_set():
                 # A step that waits a little; the model's thread is free between two of them.
                 go_on.wait(0.02)
                 while not go_on.is_set():
-                    yield done
+                    yield
 
-    monkeypatch.setattr(cohort_module.Cohort, "score", slowly)
+    monkeypatch.setattr(cohort_module.Cohort, "find", slowly)
     with serving(service) as client, ThreadPoolExecutor(1) as pool:
         export = pool.submit(client.post, "/v1/search/export", data={"query": "Effusion."})
         assert begun.wait(600)

@@ -22,7 +22,7 @@ from cxrtext.index.store.catalogue import Catalogue
 from cxrtext.index.store.writer import keep_file, writing
 from cxrtext.service import Service
 from cxrtext_api import entry
-from cxrtext_api.entry import NEW_COLUMNS, NOT_YOURS, OTHERS, SAME, SPARE_COLUMNS
+from cxrtext_api.entry import NEW_COLUMNS, OTHERS, SPARE_COLUMNS
 from cxrtext_api.gate.keys import add_key
 from cxrtext_api.runtime.resources import open_uploads
 from cxrtext_api.settings import Settings
@@ -476,12 +476,11 @@ def test_uploads_leave_columns_and_give_theirs_back(client: TestClient, index_co
         make_room(database, [f"more {i}" for i in range(SPARE_COLUMNS)])
 
 
-# --- a key that may write and not read ---
+# --- whose an image is ---
 
 
 SCOPES = {
-    "scanner": ["write"],
-    "other": ["write"],
+    "other": ["read", "write"],
     "ward": ["read", "write"],
     "admin": ["read", "write", "admin"],
 }
@@ -518,57 +517,6 @@ def keyed(own_service: Service, uploads: Path, tmp_path: Path) -> Iterator[Keyed
         yield Keyed(made, keys)
 
 
-def test_a_key_that_writes_alone_gets_back_what_it_sent(keyed: Keyed) -> None:
-    sent = {"image_id": "a", "study_id": "n1", "patient_id": "p05", "metadata": '{"view": "PA"}'}
-    response = keyed.send("scanner", 80, **sent)
-    assert response.status_code == 201
-    assert response.json() == {
-        "image_id": "a", "width": 80, "height": 90, "study_id": "n1", "patient_id": "p05",
-        "split": None, "metadata": {"view": "PA"}, "report": None, "looks": "other",
-    }  # fmt: skip
-    # The index knows more: the patient's split.
-    assert keyed.get("ward", "a").json()["split"] == "val"
-    assert keyed.get("scanner", "a").status_code == 403
-    answer = keyed.send("ward", 81, image_id="b", study_id="s05").json()
-    assert (answer["patient_id"], answer["split"], len(answer["report"])) == ("p05", "val", 1)
-
-
-def test_a_key_that_writes_alone_cannot_guess(keyed: Keyed, data_folder: Path) -> None:
-    """What it is told does not depend on what others have added, but for ids that are taken."""
-    told = set()
-    for patient, split in (("p05", "val"), ("p99", "val"), ("p05", "train"), (None, None)):
-        form = {"study_id": "s05", "patient_id": patient, "split": split, "image_id": "g"}
-        answer = keyed.send("scanner", 82, **form)
-        told.add((answer.status_code, answer.json()["detail"]))
-    ((status, _),) = told
-    assert status == 422
-    # A split that the patient does not have is not told; the index's own counts.
-    for split in ("val", "train"):
-        form = {"patient_id": "p05", "split": split, "image_id": f"split-{split}"}
-        assert keyed.send("scanner", 83, **form).status_code == 201
-        assert keyed.get("ward", f"split-{split}").json()["split"] == "val"
-    # Nor are pixels that the index has under another id.
-    pixels = (data_folder / KNOWN).read_bytes()
-    reader = keyed.send("ward", pixels, image_id="again").json()
-    assert reader["detail"] == SAME.format(KNOWN)
-    assert keyed.send("scanner", pixels, image_id="again").status_code == 201
-
-
-def test_a_key_that_writes_alone_goes_on_with_its_own_studies(keyed: Keyed) -> None:
-    study = {"study_id": "n1", "patient_id": "q1"}
-    first = keyed.send("scanner", 84, image_id="pa", report="Said once.", **study)
-    assert first.status_code == 201
-    assert keyed.send("scanner", 85, image_id="lateral", study_id="n1").status_code == 201
-    assert keyed.get("ward", "lateral").json()["patient_id"] == "q1"
-    wrong = keyed.send("scanner", 86, image_id="c", study_id="n1", patient_id="q2")
-    assert (wrong.status_code, "another patient" in wrong.json()["detail"]) == (422, True)
-    others = keyed.send("other", 87, image_id="d", report="In its place.", **study)
-    assert (others.status_code, others.json()["detail"]) == (422, NOT_YOURS)
-    report = keyed.get("ward", "pa").json()["report"]
-    assert [one["sentence"] for one in report] == ["Said once."]
-    assert keyed.send("ward", 88, image_id="e", **study).status_code == 201
-
-
 def test_what_others_brought_in_is_changed_by_an_admin_alone(keyed: Keyed, tmp_path: Path) -> None:
     """Whichever way: in its place, moved, with another report, or gone; nothing of it changes."""
 
@@ -579,13 +527,12 @@ def test_what_others_brought_in_is_changed_by_an_admin_alone(keyed: Keyed, tmp_p
     first = {"image_id": "theirs", "study_id": "n1", "patient_id": "q1", "report": "Said once."}
     assert keyed.send("other", 90, **first).status_code == 201
     before = there()
-    for key, gone in (("scanner", 404), ("ward", 403)):
-        for name in ("theirs", KNOWN):
-            for more in ({}, {"study_id": "stolen"}, {"patient_id": "q9", "split": "train"}):
-                refused = keyed.send(key, 91, image_id=name, replace="true", **more)
-                assert (refused.status_code, refused.json()["detail"]) == (403, OTHERS)
-            assert keyed.delete(key, name) == gone
-        assert keyed.delete(key, study_id="n1") == gone
+    for name in ("theirs", KNOWN):
+        for more in ({}, {"study_id": "stolen"}, {"patient_id": "q9", "split": "train"}):
+            refused = keyed.send("ward", 91, image_id=name, replace="true", **more)
+            assert (refused.status_code, refused.json()["detail"]) == (403, OTHERS)
+        assert keyed.delete("ward", name) == 403
+    assert keyed.delete("ward", study_id="n1") == 403
     in_study = {"image_id": "more", "study_id": "n1"}
     assert keyed.send("ward", 92, **in_study, report="Another.").status_code == 403
     assert there() == before

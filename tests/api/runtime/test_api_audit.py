@@ -163,11 +163,8 @@ def test_lines_are_appended_and_survive_a_move(path: Path, tmp_path: Path) -> No
     assert audit.write(who="a")
     path.rename(tmp_path / "audit.1")
     assert audit.write(who="b")
-    audit.reopen()
-    assert audit.write(who="c")
-    audit.close()
-    assert [line.get("who") for line in lines(tmp_path / "audit.1")] == [None, "a", "b"]
-    assert [line["who"] for line in lines(path)] == ["c"]
+    assert [line.get("who") for line in lines(tmp_path / "audit.1")] == [None, "a"]
+    assert [line["who"] for line in lines(path)] == ["b"]
     assert AuditLog(None).write(who="nobody")
 
 

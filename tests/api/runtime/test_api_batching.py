@@ -13,7 +13,6 @@ from cxrtext.service import Service
 from cxrtext_api.observe.metrics import Metrics
 from cxrtext_api.runtime.engine import Batch, Engine
 from cxrtext_api.runtime.scope import Busy, RequestScope
-from cxrtext_api.runtime.work import LONGEST_WAIT, WaitEstimate
 from cxrtext_api.settings import Settings
 from tests.api.conftest import Held, asked, busy, engine_of, serving
 from tests.waiting import until
@@ -94,16 +93,6 @@ def test_a_request_keeps_its_place_until_it_is_answered() -> None:
 
     with engine_of(limit=1) as engine:
         asyncio.run(ask(engine))
-
-
-def test_the_time_to_come_back_is_measured() -> None:
-    estimate = WaitEstimate(at_once=2)
-    assert estimate.wait(10) == 1
-    estimate.note(3.0)
-    assert estimate.wait(3) == 6  # four pieces of 3 s, two at a time
-    for _ in range(100):
-        estimate.note(1000.0)
-    assert estimate.wait(3) == LONGEST_WAIT
 
 
 def test_sentences_of_several_requests_are_embedded_together_and_once(

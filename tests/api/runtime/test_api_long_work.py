@@ -117,9 +117,9 @@ def test_questions_go_between_the_turns_of_long_work(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("why", [Timeout, ClientGone])
 def test_work_ends_where_nobody_waits_for_it(
-    pool: Engine | Workers, why: type[Exception], skip_ahead: Callable[[float], None]
+    why: type[Exception], skip_ahead: Callable[[float], None]
 ) -> None:
-    steps = Steps(10**6)
+    steps, engine = Steps(10**6), Engine(10, Metrics())
 
     async def gone() -> dict[str, Any]:
         await asyncio.to_thread(steps.begun.wait, 600)
@@ -127,7 +127,7 @@ def test_work_ends_where_nobody_waits_for_it(
 
     async def ask() -> None:
         receive = gone if why is ClientGone else None
-        work = asyncio.create_task(asked(pool.work, steps(), receive=receive))
+        work = asyncio.create_task(asked(engine.work, steps(), receive=receive))
         await asyncio.to_thread(steps.begun.wait, 600)
         if why is Timeout:
             skip_ahead(60)
@@ -135,7 +135,7 @@ def test_work_ends_where_nobody_waits_for_it(
             await work
 
     asyncio.run(ask())
-    pool.close()
+    engine.close()
     assert steps.closed
     assert steps.done < steps.count
 

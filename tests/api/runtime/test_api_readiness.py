@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -20,7 +20,6 @@ from cxrtext.index.store.catalogue import CATALOGUE
 from cxrtext.models import ImageTextModel
 from cxrtext.service import Service
 from cxrtext_api.app import create_app
-from cxrtext_api.runtime.disk import Disk
 from cxrtext_api.settings import Settings
 from tests.api.conftest import Held, check_problem, serving
 from tests.waiting import until
@@ -137,7 +136,6 @@ def test_a_full_disk_is_told_to_the_caller_and_the_operator(
     full = Mock(side_effect=OSError(code, os.strerror(code), "/data/uploads/one.png"))
     settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
     with serving(own_service, settings) as client:
-        assert client.get("/readyz").json() == {"status": "ready", "writes": True}
         monkeypatch.setattr("cxrtext.index.changes.append_rows", full)
         response = client.post("/v1/images", files={"image": png})
         detail = check_problem(response, 507, "disk is full")["detail"]
@@ -149,48 +147,3 @@ def test_a_full_disk_is_told_to_the_caller_and_the_operator(
     assert len(told) == 1
     assert os.strerror(code) in told[0]
     assert "make room" in told[0]
-
-
-@patch("cxrtext_api.runtime.disk.CHECK_SECONDS", 0.0)
-def test_readiness_tells_that_nothing_can_be_kept(
-    own_service: Service, index_copy: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings = Settings(uploads=tmp_path / "uploads", index=index_copy)
-    full = OSError(errno.ENOSPC, "No space left on device")
-    with (
-        patch("os.posix_fallocate", side_effect=full) as allocate,
-        serving(own_service, settings) as client,
-    ):
-        for _ in range(2):
-            answer = client.get("/readyz")
-            assert answer.status_code == 200, "questions are answered"
-            assert answer.json() == {"status": "ready", "writes": False}
-        assert "cxrtext_writes 0.0" in client.get("/metrics").text
-        allocate.side_effect = None
-        assert client.get("/readyz").json()["writes"] is True
-        assert "cxrtext_writes 1.0" in client.get("/metrics").text
-    lines = [r.message for r in caplog.records if "can be added" in r.message]
-    assert len(lines) == 1
-    assert "No space left" in lines[0]
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_a_real_disk_that_is_full(tmp_path: Path) -> None:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here")
-    try:
-        now = [0.0]
-        disk = Disk([folder, tmp_path / "not made yet"], lambda: now[0])
-        assert disk.wrong() is None
-        assert list(folder.iterdir()) == []
-        (folder / "large").write_bytes(bytes(4 * 2**20 - 8192))
-        assert disk.wrong() is None, "it is not tried all the time"
-        now[0] = 60.0
-        found = disk.wrong()
-        assert found is not None
-        assert "No space left" in found
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)

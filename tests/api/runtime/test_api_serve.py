@@ -39,7 +39,8 @@ def test_a_port_in_use(taken: int) -> None:
     with pytest.raises(WorkError) as raised:
         run_server(Settings(port=taken), load=never)
     assert str(raised.value) == (
-        f"127.0.0.1:{taken} is in use by another program; stop it, or take another port with --port"
+        f"127.0.0.1:{taken}: address already in use; take another port with --port, or listen on "
+        "127.0.0.1"
     )
 
 
@@ -178,7 +179,9 @@ def test_it_says_its_address_once_and_ends_well(
     assert (process.returncode, out, err) == (0, "closed\nended\n", "")
 
 
-def test_a_hangup_reads_the_keys_anew(program: Serve, tmp_path: Path) -> None:
+def test_keys_and_a_moved_audit_log_are_noticed_and_a_hangup_ends_nothing(
+    program: Serve, tmp_path: Path
+) -> None:
     path = tmp_path / "keys"
     first, audit = add_key(path, "first"), tmp_path / "audit.log"
     with program(keys_file=path, audit_log=audit) as (process, url):
@@ -190,6 +193,7 @@ def test_a_hangup_reads_the_keys_anew(program: Serve, tmp_path: Path) -> None:
         process.send_signal(signal.SIGHUP)
         until(lambda: status_of(f"{url}/metrics", second) == 200)
         assert status_of(f"{url}/metrics", first) == 401
+        assert status_of(f"{url}/v1/model", second) != 401  # the next line makes a new file
         until(audit.exists)
         process.send_signal(signal.SIGTERM)
         assert process.wait(600) == 0

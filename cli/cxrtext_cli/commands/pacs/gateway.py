@@ -28,7 +28,7 @@ def run(
 ) -> None:
     """Run all that the file asks for; stop it at any time, and it continues from there.
 
-    Parts that fail start again.  SIGHUP reloads the server's keys; restart it for other changes.
+    Parts that fail start again.  Restart it for changes of the file.
     """
     from cxrtext.pacs.gateway.file import read_gateway
 

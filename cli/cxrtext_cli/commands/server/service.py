@@ -69,7 +69,7 @@ def serve(
     """Serve the REST API and the page until it is stopped.
 
     API keys are read from the file that CXRTEXT_API_KEYS_FILE names; `cxrtext keys` makes them.
-    SIGHUP reloads the keys and reopens the audit log.
+    They are read again when the file changes. The audit log may be moved away at any time.
     """
     from cxrtext.pacs.gateway.file import read_gateway
     from cxrtext.project import find_place
