@@ -40,7 +40,7 @@ class Answer(BaseModel):
     a newer server.
     """
 
-    model_config = ConfigDict(frozen=True, from_attributes=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True, use_attribute_docstrings=True)
 
 
 # --- the server and what it has loaded ---
@@ -69,9 +69,8 @@ class MeasuredFinding(Answer):
     auc: Probability = Field(description="Area under the ROC curve.")
     low: Probability = Field(description="Lower end of its 95 % interval.")
     high: Probability
-    calibration_error: Probability | None = Field(
-        description="Expected error of the calibrated probability."
-    )
+    calibration_error: Probability | None
+    """Expected error of the calibrated probability."""
 
 
 class EvaluationInfo(Answer):
@@ -127,9 +126,8 @@ class ModelInfo(Answer):
     crop: int
     prompts: dict[str, Prompts] = Field(description="By finding, in order.")
     calibrated: bool = Field(description="Whether the checkpoint has a calibration.")
-    knows_images: bool = Field(
-        default=False, description="Whether it says which images are unlike its training images."
-    )
+    knows_images: bool = False
+    """Whether it says which images are unlike its training images."""
     knows_sentences: bool = Field(default=False, description="The same for sentences.")
     says_where: bool = Field(default=True, description="Whether it can say where in a film.")
     has_index: bool
@@ -141,12 +139,10 @@ class ModelInfo(Answer):
     exact: bool = Field(description="Whether a search without a mode is exact.")
     access: Access
     trained: TrainingInfo | None
-    measured: dict[str, Finite] | None = Field(
-        description="On the validation images, at the end of training."
-    )
-    evaluated: EvaluationInfo | None = Field(
-        default=None, description="Null until the checkpoint is calibrated."
-    )
+    measured: dict[str, Finite] | None
+    """On the validation images, at the end of training."""
+    evaluated: EvaluationInfo | None = None
+    """Null until the checkpoint is calibrated."""
     how_good: HowGood | None = Field(default=None, description="Null from an older server.")
     limits: LimitInfo
     notice: str = "Research use only. Not a medical device."
@@ -211,12 +207,10 @@ class TimelineFilm(Answer):
     image_id: str
     study_id: str
     view: str = Field(description="As in the index; empty if unknown.")
-    projection: Literal["frontal", "lateral", "other"] | None = Field(
-        description="Kind of its view; null if unknown."
-    )
-    acquired: str | None = Field(
-        description="When it was taken, in ISO 8601, with the time if it is known."
-    )
+    projection: Literal["frontal", "lateral", "other"] | None
+    """Kind of its view; null if unknown."""
+    acquired: str | None
+    """When it was taken, in ISO 8601, with the time if it is known."""
     days: int | None = Field(
         description="Days since the film that was asked about, negative if earlier; null if the "
         "films have no order or no dates."
@@ -254,9 +248,8 @@ class ImageHit(Image):
     """An image found."""
 
     score: Finite = Field(description="In [-1, 1]; in [-2, 2] if the search excludes something.")
-    labels: dict[str, Probability] = Field(
-        default_factory=dict, description="Zero-shot probabilities that the index keeps."
-    )
+    labels: dict[str, Probability] = Field(default_factory=dict)
+    """Zero-shot probabilities that the index keeps."""
     unlike: Finite | None = Field(
         default=None,
         description="Distance from the training images over the limit, from the index: above 1 it "
@@ -271,9 +264,8 @@ class Column(Answer):
     kind: Literal["number", "text"]
     least: Finite | None = None
     most: Finite | None = None
-    values: list[str] | None = Field(
-        default=None, description="For text, the most common values, at most 20."
-    )
+    values: list[str] | None = None
+    """For text, the most common values, at most 20."""
 
 
 class Columns(Answer):
@@ -328,30 +320,19 @@ class Finding(Answer):
     """A finding in an image."""
 
     finding: str
-    probability: Probability = Field(
-        description="Logistic of the score, calibrated if the model is."
-    )
+    probability: Probability
+    """Logistic of the score, calibrated if the model is."""
     score: Finite = Field(description="Above 0 means present.")
-    calibrated: bool = Field(
-        default=False, description="Whether this finding's probability is calibrated."
-    )
-    flagged: bool | None = Field(
-        default=None,
-        description="Whether it is above the kept threshold; null if not calibrated.",
-    )
-    group: str | None = Field(
-        default=None,
-        description='The group of that threshold: "view=AP", or "pooled" for all groups together.',
-        examples=["view=AP"],
-    )
-    by_head: bool = Field(
-        default=False,
-        description="Whether a head trained on this finding, not the prompts, gave the score.",
-    )
-    evaluated: MeasuredFinding | None = Field(
-        default=None,
-        description="How well it is detected with these prompts; null if not evaluated.",
-    )
+    calibrated: bool = False
+    """Whether this finding's probability is calibrated."""
+    flagged: bool | None = None
+    """Whether it is above the kept threshold; null if not calibrated."""
+    group: str | None = Field(default=None, examples=["view=AP"])
+    """The group of that threshold: "view=AP", or "pooled" for all groups together."""
+    by_head: bool = False
+    """Whether a head trained on this finding, not the prompts, gave the score."""
+    evaluated: MeasuredFinding | None = None
+    """How well it is detected with these prompts; null if not evaluated."""
 
 
 class Classification(Answer):
@@ -373,9 +354,8 @@ class Box(Answer):
 class StoredPlace(Answer):
     """Coordinates in the rows and columns that a DICOM file stores."""
 
-    movement: Literal["", "mirrored", "turned"] = Field(
-        description="How the file stores the picture, from its header."
-    )
+    movement: Literal["", "mirrored", "turned"]
+    """How the file stores the picture, from its header."""
     width: int
     height: int
     peak: Peak
@@ -404,20 +384,15 @@ class Grounded(Answer):
     stands_out: StandsOut = None
     unlike: UnlikeImage = None
     unlike_sentence: UnlikeSentence = None
-    read_as: str | None = Field(
-        default=None, description="The sentence as it was embedded; null if unchanged."
-    )
+    read_as: str | None = None
+    """The sentence as it was embedded; null if unchanged."""
     side: Literal["left", "right"] | None = Field(
         default=None,
         description="The patient's side with the finding, from a head trained for sides; null if "
         "the sentence names no side, or there is no such head.",
     )
-    support: float | None = Field(
-        default=None,
-        ge=0,
-        le=100,
-        description="Percentile of the score among the reference images.",
-    )
+    support: float | None = Field(default=None, ge=0, le=100)
+    """Percentile of the score among the reference images."""
 
 
 class Reference(Answer):
@@ -431,19 +406,16 @@ class Basis(Answer):
     """The basis of a verdict: evidence, thresholds and their errors."""
 
     finding: str = Field(description='What decided: "left effusion", "no pneumothorax".')
-    test: Literal["presence", "side"] | None = Field(
-        description="Whether the finding itself or its side decided; null if not judged."
-    )
+    test: Literal["presence", "side"] | None
+    """Whether the finding itself or its side decided; null if not judged."""
     auc: Probability | None = Field(description="Of that test, on validation images.")
     evidence: Finite | None = Field(description="High if the image supports the sentence.")
     unsupported_below: Finite | None
     supported_above: Finite | None
-    true_unsupported: Probability | None = Field(
-        description="Measured share below the first threshold among images where it is true."
-    )
-    false_supported: Probability | None = Field(
-        description="Measured share above the second threshold among images where it is false."
-    )
+    true_unsupported: Probability | None
+    """Measured share below the first threshold among images where it is true."""
+    false_supported: Probability | None
+    """Measured share above the second threshold among images where it is false."""
     true_images: Count | None = Field(description="Validation images where it is true.")
     false_images: Count | None = Field(description="Validation images where it is false.")
 
@@ -457,16 +429,13 @@ class SupportedSentence(Answer):
     end: Count = Field(description="The position after its last character.")
     wording: Literal["affirmed", "negated", "uncertain"]
     score: Score
-    support: float | None = Field(
-        ge=0, le=100, description="Percentile of the score among the reference images."
-    )
-    verdict: Literal["supported", "weak", "unsupported", "not judged"] = Field(
-        description="By thresholds calibrated on validation images for the sentence's finding."
-    )
+    support: float | None = Field(ge=0, le=100)
+    """Percentile of the score among the reference images."""
+    verdict: Literal["supported", "weak", "unsupported", "not judged"]
+    """By thresholds calibrated on validation images for the sentence's finding."""
     reason: str | None = Field(default=None, description="Why it is not judged.")
-    basis: Basis | None = Field(
-        default=None, description="Null if the sentence names no calibrated finding."
-    )
+    basis: Basis | None = None
+    """Null if the sentence names no calibrated finding."""
     peak: Peak
     threshold: Threshold
     grid: Grid
@@ -514,20 +483,14 @@ class Found(Answer):
     scored: Count = Field(description="How many of them were scored exactly.")
     exact: bool = Field(description="Whether these are proven to be the best.")
     warning: str | None = Field(default=None, description="Why to distrust the results.")
-    unlike: Unlike | None = Field(
-        default=None,
-        description="How unlike the training images the image is; null if unknown or no image.",
-    )
-    unlike_sentences: list[UnlikeSentence] = Field(
-        default_factory=list, description="The same for each query, then for each not."
-    )
-    read_as: list[str | None] = Field(
-        default_factory=list,
-        description="Each query, then each not, as it was embedded; null if unchanged.",
-    )
-    caution: str | None = Field(
-        default=None, description="Why verify would not judge one of the sentences."
-    )
+    unlike: Unlike | None = None
+    """How unlike the training images the image is; null if unknown or no image."""
+    unlike_sentences: list[UnlikeSentence] = Field(default_factory=list)
+    """The same for each query, then for each not."""
+    read_as: list[str | None] = Field(default_factory=list)
+    """Each query, then each not, as it was embedded; null if unchanged."""
+    caution: str | None = None
+    """Why verify would not judge one of the sentences."""
     offset: Count = 0
     k: Count
 
