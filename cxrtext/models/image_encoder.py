@@ -123,6 +123,8 @@ class RegionEncoder(nn.Module):
     The map is linear with bias, to D dimensions, plus an addition for a region's place.
     """
 
+    offset: float  # pixels that a region's center lies left of and above its cell's middle
+
     def _train_on(self, channels: int, dimension: int, position: str) -> None:
         self.projection = nn.Linear(channels, dimension)
         self.position = build_position(position, channels, dimension)
@@ -130,11 +132,6 @@ class RegionEncoder(nn.Module):
     @property
     def trunk(self) -> nn.Module:
         """The network that gives the features; it can be locked."""
-        raise NotImplementedError
-
-    @property
-    def offset(self) -> float:
-        """How many pixels a region's center lies left of and above its cell's middle."""
         raise NotImplementedError
 
     def features(self, images: Tensor) -> Tensor:
@@ -165,7 +162,8 @@ class ImageEncoder(RegionEncoder):
                 f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
             )
         super().__init__()
-        self.architecture = architecture
+        # Each strided convolution has an odd, padded kernel, centered on its first pixel.
+        self.offset = strided_offset(STRIDES[architecture])
         self.backbone: Any = ResNet(_SHAPES[architecture])
         self._train_on(_SHAPES[architecture].hidden_sizes[-1], dimension, position)
 
@@ -173,11 +171,6 @@ class ImageEncoder(RegionEncoder):
     def trunk(self) -> nn.Module:
         trunk: nn.Module = self.backbone
         return trunk
-
-    @property
-    def offset(self) -> float:
-        """Each strided convolution has an odd, padded kernel, centered on its first pixel."""
-        return strided_offset(STRIDES[self.architecture])
 
     def features(self, images: Tensor) -> Tensor:
         states: Tensor = self.backbone(images).last_hidden_state

@@ -50,14 +50,10 @@ class ImageTower(RegionEncoder):
         offset: float = 0.0,
     ) -> None:
         super().__init__()
-        self.network, self.head, self.pooling, self._offset = network, projection, pooling, offset
+        self.network, self.head, self.pooling, self.offset = network, projection, pooling, offset
         shape = (1, len(levels[0]), 1, 1)
         for name, numbers in zip(("mean", "std"), levels, strict=True):
             self.register_buffer(name, torch.tensor(numbers).view(shape))
-
-    @property
-    def offset(self) -> float:
-        return self._offset
 
     @property
     def has_patches(self) -> bool:
