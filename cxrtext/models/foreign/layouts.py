@@ -31,7 +31,7 @@ from cxrtext.models.foreign.towers import (
     cxr_bert_head,
     patch_projector,
 )
-from cxrtext.models.weight_files import filled, read_archive, read_state, read_tensors
+from cxrtext.models.weight_files import filled, only_tensors, read_pickle, read_state, read_tensors
 from cxrtext.text.tokenizer import load_tokenizer
 
 State = Mapping[str, Tensor]
@@ -318,7 +318,10 @@ def _cxr_clip(folder: Path) -> Parts:
     import transformers
 
     source = only_file(folder, CXR_CLIP)
-    state, said = read_archive(source, "model", "config")
+    whole = read_pickle(source)
+    if not all(isinstance(whole.get(part), Mapping) for part in ("model", "config")):
+        raise CheckpointError(f"{source}: has no 'model' with tensors and 'config' beside it")
+    state, said = only_tensors(whole["model"]), whole["config"]
     base, model = said.get("base") or {}, said.get("model", {})
     image, text = model.get("image_encoder", {}), model.get("text_encoder", {})
     pooled: Any = {"eos": "last", "bos": "first", "mean": "mean"}.get(str(text.get("pooling")))
