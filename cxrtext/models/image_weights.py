@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
 from cxrtext.models.folders import CONFIG, SAFE_WEIGHTS, read_object
-from cxrtext.models.foreign.names import of_torchvision_resnet
+from cxrtext.models.foreign.names import of_torchvision_resnet, only_prefix
 from cxrtext.models.foreign.processor import Prepared, read_processor
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.regions import normalized
@@ -29,11 +29,9 @@ from cxrtext.models.weight_files import (
 
 _STEM = "embedder.embedder.convolution.weight"
 _STEM_MEAN = "embedder.embedder.normalization.running_mean"
-STEMS = {
-    "conv1.weight": "layer1.0.conv1.weight",
-    _STEM: "encoder.stages.0.layers.0.layer.0.convolution.weight",
-}
-"""Each layout's first convolution, and another tensor that it always has."""
+_STEM_NAME = re.compile(
+    r"((?:(?!layer\d)\w+\.)*?)(?:conv1|embedder\.embedder\.convolution)\.weight"
+)
 _TRUNK = re.compile(r"(conv1|bn1|layer\d+|embedder|encoder\.stages)\.")
 _BIOVIL = "projector.model.0.weight"  # its gray values are neither shifted nor scaled
 AT_ONCE = 32
@@ -71,7 +69,7 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     """
     path = path / SAFE_WEIGHTS if path.is_dir() else path
     state = read_tensors(path)
-    prefix = _prefix(path, state)
+    prefix = only_prefix(path, state, _STEM_NAME, "ResNets in torchvision's or transformers' names")
     _check_configuration(path, encoder)
     within = {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
     source = of_torchvision_resnet({n: x for n, x in within.items() if _TRUNK.match(n)})
@@ -176,31 +174,6 @@ def set_norms(network: nn.Module, batches: Iterable[Tensor]) -> None:
         norm.bias.copy_(shift)
         norm.running_mean.copy_(mean)
         norm.running_var.copy_(variance)
-
-
-def _prefix(path: Path, state: Mapping[str, Tensor]) -> str:
-    """The prefix of a ResNet's names: "", ``module.``, ``encoder.encoder.`` and so on.
-
-    A file with several ResNets, such as a student and a teacher, is refused.
-    """
-    prefixes = sorted(
-        name.removesuffix(stem)
-        for name in state
-        for stem, other in STEMS.items()
-        if name.endswith(stem) and name.removesuffix(stem) + other in state
-    )
-    if not prefixes:
-        raise CheckpointError(
-            f"{path}: holds no ResNet: none of its {len(state)} tensors is the first convolution "
-            "in torchvision's or transformers' names (conv1.weight with layer1.0.conv1.weight, or "
-            "embedder.embedder.convolution.weight)"
-        )
-    if len(prefixes) > 1:
-        raise CheckpointError(
-            f"{path}: holds {len(prefixes)} ResNets, under {listed(prefixes)}; save the one that "
-            "is wanted"
-        )
-    return prefixes[0]
 
 
 def _check_configuration(path: Path, encoder: ImageEncoder) -> None:
