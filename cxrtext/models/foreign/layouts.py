@@ -130,14 +130,6 @@ def _pair(
     )
 
 
-_HARMLESS = {
-    *("image_size", "timm_model_name", "timm_drop", "timm_drop_path", "timm_model_pretrained"),
-    *("timm_proj_bias", "context_length", "vocab_size", "hf_model_name", "hf_pooler_type"),
-    *("hf_model_pretrained", "hf_tokenizer_name", "tokenizer_kwargs"),
-}
-"""Keys that are read, that tensors show anyway, or that only matter for training."""
-_WANTED = {"vision_cfg": {"timm_proj": "linear"}, "text_cfg": {"hf_proj_type": "mlp"}}
-"""Keys that may only have this value."""
 _POOLERS = {"cls_last_hidden_state_pooler": "first", "mean_pooler": "mean"}
 
 
@@ -146,7 +138,7 @@ def _open_clip(folder: Path) -> Parts:
     path = folder / OPEN_CLIP
     values = read_object(path)
     whole, rules = (_part(path, values, name) for name in ("model_cfg", "preprocess_cfg"))
-    vision, text = (_part(path, whole, name) for name in _WANTED)
+    vision, text = (_part(path, whole, name) for name in ("vision_cfg", "text_cfg"))
     pooling: Any = _POOLERS.get(text.get("hf_pooler_type", "mean_pooler"))
     is_vit = str(vision.get("timm_model_name")).startswith("vit_") and vision.get("timm_pool") == ""
     if not (is_vit and pooling and text.get("hf_model_name")):
@@ -154,10 +146,6 @@ def _open_clip(folder: Path) -> Parts:
             f"{path}: of open_clip's models a vit_… of timm with timm_pool '' is read, beside a "
             f"BERT with hf_pooler_type {' or '.join(_POOLERS)}, as BiomedCLIP has them"
         )
-    for part, given in (("vision_cfg", vision), ("text_cfg", text)):
-        for key, value in given.items():
-            if key not in _HARMLESS and value and value != _WANTED[part].get(key):
-                raise CheckpointError(f"{path}: {part}.{key} {value!r} is not supported")
     prepared = _open_clip_images(path, rules, vision.get("image_size", 224))
     stems = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
     source = next((folder / name for name in stems if (folder / name).is_file()), None)

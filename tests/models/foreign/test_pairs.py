@@ -149,7 +149,7 @@ def test_rules_that_are_not_known_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "open_clip_config.json"
     whole = json.loads(path.read_text())
     for part, key, value, said in [
-        ("vision_cfg", "timm_proj", "mlp", "vision_cfg.timm_proj 'mlp' is not supported"),
+        ("vision_cfg", "timm_pool", "avg", "of open_clip's models a vit_"),
         ("vision_cfg", "timm_model_name", None, "of open_clip's models a vit_"),
         ("text_cfg", "hf_pooler_type", "max_pooler", "of open_clip's models a vit_"),
     ]:
@@ -210,10 +210,9 @@ def test_a_pair_is_not_trained_on(clip: Path, options: list[str]) -> None:
 def test_what_another_version_noted_is_refused_in_one_line(copied: Path) -> None:
     path = copied / "cxrtext.json"
     noted = json.loads(path.read_text())
-    for other in ({"version": 0}, {"continued": {"aggregator": "global"}}):
-        path.write_text(json.dumps({**noted, **other}))
-        write_sums(copied)
-        with pytest.raises(
-            CheckpointError, match=r"cxrtext.json: written by another version of cxrtext;"
-        ):
-            load_model(copied)
+    path.write_text(json.dumps({**noted, "version": 0}))
+    write_sums(copied)
+    with pytest.raises(
+        CheckpointError, match=r"cxrtext.json: written by another version of cxrtext;"
+    ):
+        load_model(copied)
