@@ -41,8 +41,7 @@ class AdditivePosition(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """The addition to the embeddings of features [B, h, w, C]: [h, w, D]."""
-        added: Tensor = self.map(_waves_of(features))
-        return added
+        return self.map(_waves_of(features))
 
 
 class MlpPosition(nn.Module):
@@ -58,8 +57,7 @@ class MlpPosition(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """The addition to the embeddings of features [B, h, w, C]: [B, h, w, D]."""
         place = self.place(_waves_of(features))
-        added: Tensor = self.second(torch.relu(self.seen(features) + place))
-        return added
+        return self.second(torch.relu(self.seen(features) + place))
 
 
 def build_position(name: str, channels: int, dimension: int) -> nn.Module | None:
@@ -169,8 +167,7 @@ class ImageEncoder(RegionEncoder):
 
     @property
     def trunk(self) -> nn.Module:
-        trunk: nn.Module = self.backbone
-        return trunk
+        return self.backbone
 
     def features(self, images: Tensor) -> Tensor:
         states: Tensor = self.backbone(images).last_hidden_state

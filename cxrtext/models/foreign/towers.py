@@ -119,8 +119,7 @@ class BesideMissing(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Map features [B, C, h, w] to [B, D, h, w]."""
         own = self.reduce(features)
-        projected: Tensor = self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
-        return projected
+        return self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
 
 
 class ResidualHead(nn.Module):
@@ -135,8 +134,7 @@ class ResidualHead(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """Map states [..., W] to [..., D]."""
         projected = self.projection(states)
-        normalized: Tensor = self.layer_norm(self.fc(F.gelu(projected)) + projected)
-        return normalized
+        return self.layer_norm(self.fc(F.gelu(projected)) + projected)
 
 
 def cxr_bert_head(width: int, dimension: int) -> nn.Sequential:
