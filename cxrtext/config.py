@@ -84,7 +84,7 @@ class ModelSection(Section):
 
 
 Sharpness = Annotated[float, Field(gt=0)]
-QueryMap = Literal["linear", "mlp", "none"]
+QueryMap = Literal["linear", "none"]
 
 
 class PlainModel(ModelSection):

@@ -92,7 +92,7 @@ VALUES = {
     "findings": ["Edema"],
     "true_probability": "t.csv",
     "lam": 3.0,
-    "query": "mlp",
+    "query": "none",
 }
 """A value of each key that some kinds of a section take and others do not."""
 

@@ -66,8 +66,7 @@ class Embeddings(nn.Module):
         words = words + self.token_type_embeddings(torch.zeros_like(input_ids))
         places = torch.arange(input_ids.shape[1], device=input_ids.device)
         embedded: Tensor = self.LayerNorm(words + self.position_embeddings(places[None]))
-        dropped: Tensor = self.dropout(embedded)
-        return dropped
+        return self.dropout(embedded)
 
 
 class SelfAttention(nn.Module):
@@ -100,8 +99,7 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor, before: Tensor) -> Tensor:
-        normalized: Tensor = self.LayerNorm(self.dropout(self.dense(x)) + before)
-        return normalized
+        return self.LayerNorm(self.dropout(self.dense(x)) + before)
 
 
 class Attention(nn.Module):
@@ -111,8 +109,7 @@ class Attention(nn.Module):
         self.output = Residual(config.hidden_size, config)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        mixed: Tensor = self.output(self.self(x, mask), x)
-        return mixed
+        return self.output(self.self(x, mask), x)
 
 
 class Dense(nn.Module):
@@ -124,8 +121,7 @@ class Dense(nn.Module):
         self.activation: nn.Module = ACTIVATIONS[config.hidden_act]()
 
     def forward(self, x: Tensor) -> Tensor:
-        activated: Tensor = self.activation(self.dense(x))
-        return activated
+        return self.activation(self.dense(x))
 
 
 class Layer(nn.Module):
@@ -137,8 +133,7 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         x = self.attention(x, mask)
-        states: Tensor = self.output(self.intermediate(x), x)
-        return states
+        return self.output(self.intermediate(x), x)
 
 
 class Encoder(nn.Module):
@@ -184,8 +179,7 @@ class Transform(Dense):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, x: Tensor) -> Tensor:
-        normalized: Tensor = self.LayerNorm(super().forward(x))
-        return normalized
+        return self.LayerNorm(super().forward(x))
 
 
 class Predictions(nn.Module):
@@ -197,8 +191,7 @@ class Predictions(nn.Module):
         self.decoder.bias = self.bias
 
     def forward(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.decoder(self.transform(states))
-        return logits
+        return self.decoder(self.transform(states))
 
 
 class Head(nn.Module):
@@ -209,8 +202,7 @@ class Head(nn.Module):
         self.predictions = Predictions(config)
 
     def forward(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.predictions(states)
-        return logits
+        return self.predictions(states)
 
 
 class MaskedBert(nn.Module):
@@ -231,8 +223,7 @@ class MaskedBert(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits [S, T, V] of word pieces; arguments as in :class:`Bert`."""
-        logits: Tensor = self.cls(self.bert(input_ids, attention_mask).last_hidden_state)
-        return logits
+        return self.cls(self.bert(input_ids, attention_mask).last_hidden_state)
 
 
 @torch.no_grad()

@@ -47,8 +47,6 @@ from cxrtext.text.tokenizer import load_tokenizer
 _AGAIN = "copy the checkpoint again, or train it anew"
 NOTED_FOLDER = "backbone_folder"
 """Key in ``training.json`` for the backbone's folder when the model was trained."""
-_LATER = {"position", "pooling", "backbone"}
-"""Fields with defaults, because older checkpoints do not have them."""
 
 
 def save_checkpoint(folder: Path, model: ImageTextModel, training: Mapping[str, Any]) -> None:
@@ -98,10 +96,10 @@ def checkpoint_fingerprint(folder: Path, sums: Mapping[str, str] | None = None) 
 def _read_spec(folder: Path) -> ModelSpec:
     path, config = folder / CONFIG, read_checkpoint_config(folder)
     wanted = {field.name for field in fields(ModelSpec)}
-    if missing := wanted - config.keys() - _LATER:
+    if missing := wanted - config.keys():
         raise CheckpointError(f"{path}: key '{min(missing)}' is missing; copy the file again")
     try:
-        values = {name: config[name] for name in wanted & config.keys()}
+        values = {name: config[name] for name in wanted}
         values["preprocessing"] = Preprocessing.from_dict(values["preprocessing"])
         values["text"] = text_config(values["text"])
         return TypeAdapter(ModelSpec).validate_python(values)
@@ -140,10 +138,9 @@ def load_model(folder: str | Path, device: str = "cpu") -> ImageTextModel:
     """
     folder = Path(folder)
     with foreign(folder):
-        if layout_of(folder) is not None:
-            model: ImageTextModel = load_pair(folder, device)
-        else:
-            model = _load(folder).to(device).eval()
+        layout = layout_of(folder)
+        model: ImageTextModel = load_pair(folder, layout) if layout else _load(folder)
+        model.to(device).eval()
         model.heads = load_heads(folder, model.fingerprint, model.spec.dimension)
         return model
 

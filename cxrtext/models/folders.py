@@ -10,9 +10,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 ADOPTED, GOLDEN = "cxrtext.json", "golden.safetensors"
 """Files in a copy of a finished pair: its description, and its embeddings of a drawn image and a
 sentence."""
-OPEN_CLIP, BIOVIL, OPENAI, CXR_CLIP = "open_clip_config.json", "biovil*.pt", "*.pt", "*.tar"
+OPEN_CLIP, BIOVIL, OPENAI = "open_clip_config.json", "biovil*.pt", "*.pt"
 """A file, and patterns of weight files, that distinguish the layouts of finished pairs."""
 KEPT = (
     *("calibration.json", "verdicts.json", "how-good.json"),
@@ -56,7 +55,7 @@ PAIR_FILES = (
     *(CONFIG, OPEN_CLIP, "preprocessor_config.json", "processor_config.json"),
     *(*TOKENIZER_FILES, "tokenizer_config.json", "added_tokens.json"),
     *("spiece.model", SAFE_WEIGHTS, PICKLED_WEIGHTS),
-    *("open_clip_model.safetensors", "open_clip_pytorch_model.bin", OPENAI, CXR_CLIP),
+    *("open_clip_model.safetensors", "open_clip_pytorch_model.bin", OPENAI),
 )
 """Patterns of all files that are read from a finished pair's folder."""
 CARDS = ("README.md*", "LICENSE*")  # files that name a licence
@@ -67,21 +66,6 @@ HUB_TIMEOUT = 10.0  # seconds to wait for the hub
 TRAIN = "cxrtext pretrain-text REPORTS --out DIR"  # the command that makes a language model
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What to fetch from a hub repository, besides its weights."""
-
-    files: tuple[str, ...]  # patterns
-    one_of: tuple[str, ...]  # a usable snapshot has one of these files
-    instead: str  # what else to do if the hub does not give it
-
-
-_TEXT = _Wanted(TEXT_FILES, TOKENIZER_FILES, f"train a model on your reports: {TRAIN}")
-_VISION = _Wanted(
-    VISION_FILES,
-    VISION_FILES[1:3],
-    "'cxrtext encoders' says where to get one without a network",
-)
 _ID = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 # No part of a revision starts with a dot: the local cache makes paths of them.
 _HUB_NAME = re.compile(rf"(?P<id>{_ID})(?:@(?P<revision>\w[\w.-]*(?:/\w[\w.-]*)*))?")
@@ -105,7 +89,8 @@ def find_model_folder(name_or_path: str | Path, *, offline: bool = False) -> Pat
     if folder.is_dir():
         return folder
     check_model_name(name_or_path)
-    return _snapshot(str(name_or_path), _TEXT, offline=offline)
+    instead = f"train a model on your reports: {TRAIN}"
+    return _snapshot(str(name_or_path), TEXT_FILES, TOKENIZER_FILES, instead, offline=offline)
 
 
 def find_vision_folder(name_or_path: str, *, offline: bool = False) -> Path:
@@ -118,7 +103,8 @@ def find_vision_folder(name_or_path: str, *, offline: bool = False) -> Path:
             f"{name_or_path}: no such folder, and not a hub name such as owner/model; "
             "'cxrtext encoders' lists some"
         )
-    return _snapshot(name_or_path, _VISION, offline=offline)
+    instead = "'cxrtext encoders' says where to get one without a network"
+    return _snapshot(name_or_path, VISION_FILES, VISION_FILES[1:3], instead, offline=offline)
 
 
 def is_hub_name(text: str) -> bool:
@@ -126,8 +112,14 @@ def is_hub_name(text: str) -> bool:
     return _HUB_NAME.fullmatch(text) is not None
 
 
-def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
-    """A complete snapshot from the local cache, or else from the hub (HubError)."""
+def _snapshot(
+    name: str, files: Sequence[str], one_of: Sequence[str], instead: str, *, offline: bool
+) -> Path:
+    """A snapshot from the local cache, or else from the hub (HubError).
+
+    ``files`` are patterns of what is fetched besides weights; a complete snapshot has ``one_of``
+    its files.  ``instead`` says what else to do.
+    """
     from huggingface_hub import HfApi, constants, snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
     from huggingface_hub.utils.tqdm import disable_progress_bars
@@ -136,7 +128,7 @@ def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
     assert match is not None  # noqa: S101 - checked by the callers
     repository = match["id"]
     revision = match["revision"] or PINNED.get(repository, "main")
-    needed = (CONFIG,), wanted.one_of, (SAFE_WEIGHTS, PICKLED_WEIGHTS)
+    needed = (CONFIG,), one_of, (SAFE_WEIGHTS, PICKLED_WEIGHTS)
     with suppress(LocalEntryNotFoundError, OSError, ValueError):
         folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
         if all(any((folder / name).is_file() for name in names) for names in needed):
@@ -149,30 +141,27 @@ def _snapshot(name: str, wanted: _Wanted, *, offline: bool) -> Path:
         try:
             # A single request first: the download itself would retry for minutes.
             info = HfApi().model_info(repository, revision=revision, timeout=HUB_TIMEOUT)
-            files = {entry.rfilename for entry in info.siblings or []}
-            weights = SAFE_WEIGHTS if SAFE_WEIGHTS in files else PICKLED_WEIGHTS
-            if weights not in files:
-                raise CheckpointError(
-                    f"{repository}: has no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}; a finished "
-                    "pair is given to 'cxrtext fit' as a folder, with --model"
-                )
-            patterns = [*wanted.files, weights]
-            return Path(
-                snapshot_download(
+            names = {entry.rfilename for entry in info.siblings or []}
+            weights = [name for name in (SAFE_WEIGHTS, PICKLED_WEIGHTS) if name in names][:1]
+            if weights:
+                fetched = snapshot_download(
                     repository,
                     revision=revision,
-                    allow_patterns=patterns,
+                    allow_patterns=[*files, *weights],
                     etag_timeout=HUB_TIMEOUT,
                 )
-            )
-        except CheckpointError:
-            raise
+                return Path(fetched)
         # Its transport has had three families of errors so far.
         except Exception as error:  # noqa: BLE001
             why = f"the hub did not give it ({type(error).__name__})"
+        else:
+            raise CheckpointError(
+                f"{repository}: has no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}; a finished pair is "
+                "given to 'cxrtext fit' as a folder, with --model"
+            )
     raise HubError(
         f"model '{repository}' at revision {revision} is not here, and {why}.\n"
-        f"Download its folder where there is access and pass the path, or {wanted.instead}"
+        f"Download its folder where there is access and pass the path, or {instead}"
     )
 
 
@@ -261,8 +250,6 @@ def layout_of(folder: Path) -> str | None:
         return "open_clip"
     if config and any(folder.glob(BIOVIL)):
         return "biovil"
-    if any(folder.glob(CXR_CLIP)):
-        return "cxr-clip"
     if config.get("model_type") in ("clip", "siglip"):
         return str(config["model_type"])
     return "openai" if not config and any(folder.glob(OPENAI)) else None

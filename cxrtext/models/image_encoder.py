@@ -41,8 +41,7 @@ class AdditivePosition(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """The addition to the embeddings of features [B, h, w, C]: [h, w, D]."""
-        added: Tensor = self.map(_waves_of(features))
-        return added
+        return self.map(_waves_of(features))
 
 
 class MlpPosition(nn.Module):
@@ -58,8 +57,7 @@ class MlpPosition(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """The addition to the embeddings of features [B, h, w, C]: [B, h, w, D]."""
         place = self.place(_waves_of(features))
-        added: Tensor = self.second(torch.relu(self.seen(features) + place))
-        return added
+        return self.second(torch.relu(self.seen(features) + place))
 
 
 def build_position(name: str, channels: int, dimension: int) -> nn.Module | None:
@@ -123,6 +121,8 @@ class RegionEncoder(nn.Module):
     The map is linear with bias, to D dimensions, plus an addition for a region's place.
     """
 
+    offset: float  # pixels that a region's center lies left of and above its cell's middle
+
     def _train_on(self, channels: int, dimension: int, position: str) -> None:
         self.projection = nn.Linear(channels, dimension)
         self.position = build_position(position, channels, dimension)
@@ -130,11 +130,6 @@ class RegionEncoder(nn.Module):
     @property
     def trunk(self) -> nn.Module:
         """The network that gives the features; it can be locked."""
-        raise NotImplementedError
-
-    @property
-    def offset(self) -> float:
-        """How many pixels a region's center lies left of and above its cell's middle."""
         raise NotImplementedError
 
     def features(self, images: Tensor) -> Tensor:
@@ -165,19 +160,14 @@ class ImageEncoder(RegionEncoder):
                 f"no image architecture '{architecture}'; there are {', '.join(ARCHITECTURES)}"
             )
         super().__init__()
-        self.architecture = architecture
+        # Each strided convolution has an odd, padded kernel, centered on its first pixel.
+        self.offset = strided_offset(STRIDES[architecture])
         self.backbone: Any = ResNet(_SHAPES[architecture])
         self._train_on(_SHAPES[architecture].hidden_sizes[-1], dimension, position)
 
     @property
     def trunk(self) -> nn.Module:
-        trunk: nn.Module = self.backbone
-        return trunk
-
-    @property
-    def offset(self) -> float:
-        """Each strided convolution has an odd, padded kernel, centered on its first pixel."""
-        return strided_offset(STRIDES[self.architecture])
+        return self.backbone
 
     def features(self, images: Tensor) -> Tensor:
         states: Tensor = self.backbone(images).last_hidden_state

@@ -42,7 +42,7 @@ class ModelSpec:
     dimension: Annotated[int, Field(gt=0, le=MAX_DIMENSION)] = 128  # D, of the joint space
     aggregator: str = "lse+nl"  # how region scores become one score
     lam: AboveZero = 10.0
-    # the query map of the bags: "linear", "mlp" (dual-stream MIL's) or "none" (q = r)
+    # the query map of the bags: "linear" or "none" (q = r)
     query: str = "linear"
     gamma_sq: AboveZero = 14.0  # initial γ²
     # longest sentence in word pieces, with special tokens
@@ -127,8 +127,7 @@ class ImageTextModel(nn.Module):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Embed prepared images [B, 1, H, W] as regions [B, h, w, D], unit vectors."""
-        regions: Tensor = self.image_encoder(images)
-        return regions
+        return self.image_encoder(images)
 
     def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
         """Turn sentences into padded ``input_ids`` and ``attention_mask``, each [S, T].
@@ -147,8 +146,7 @@ class ImageTextModel(nn.Module):
 
     def embed_tokens(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Embed tokenized sentences as [S, D], unit vectors."""
-        texts: Tensor = self.text_encoder(input_ids, attention_mask)
-        return texts
+        return self.text_encoder(input_ids, attention_mask)
 
     @torch.inference_mode()
     def embed_sentences(self, sentences: Sequence[str], batch: int = 256) -> Tensor:

@@ -20,7 +20,7 @@ from cxrtext.files import write_json
 from cxrtext.models.bert import MaskedBert
 from cxrtext.models.configurations import settings_of
 from cxrtext.models.folders import SAFE_WEIGHTS, TRAIN, commit_of, foreign
-from cxrtext.models.foreign.text import TextFolder, found_folder, read_text_folder
+from cxrtext.models.foreign.text import HEAD, TextFolder, found_folder, read_text_folder, repeated
 from cxrtext.models.weight_files import filled, on_cpu
 from cxrtext.text.tokenizer import TextTokenizer, save_tokenizer, vocabulary_of
 
@@ -67,10 +67,7 @@ def _known(model: MaskedBert) -> dict[str, Any]:
 
 def _independent(model: MaskedBert) -> dict[str, torch.Tensor]:
     """The state without tensors that only repeat others."""
-    repeated = {"cls.predictions.decoder.bias"}
-    if model.config.tie_word_embeddings:
-        repeated.add("cls.predictions.decoder.weight")
-    return {name: tensor for name, tensor in model.state_dict().items() if name not in repeated}
+    return {n: x for n, x in model.state_dict().items() if n not in repeated(model.config)}
 
 
 def load_masked_language_model(
@@ -104,24 +101,18 @@ def save_masked_language_model(model: MaskedBert, tokenizer: TextTokenizer, fold
     save_tokenizer(tokenizer, folder)
 
 
-_HEAD = "cls.predictions."
-
-
 def _network(found: TextFolder) -> MaskedBert:
     """A folder's network on the CPU, in float32; every key of its file is checked."""
     state = found.state
     has_encoder = "embeddings.word_embeddings.weight" in state
-    if has_encoder and not any(name.startswith(_HEAD) for name in state):
+    if has_encoder and not any(name.startswith(HEAD) for name in state):
         raise CheckpointError(
-            f"{found.source}: holds an encoder without the masked-language-model head ({_HEAD}*), "
+            f"{found.source}: holds an encoder without the masked-language-model head ({HEAD}*), "
             "so it cannot score sentences; use a checkpoint saved with its head "
             f"(BertForMaskedLM), or train one: {TRAIN}"
         )
+    for copy, original in repeated(found.config).items():
+        if original in state:
+            state.setdefault(copy, state[original])
     named = {name if name.startswith("cls.") else f"bert.{name}": x for name, x in state.items()}
-    copies = {f"{_HEAD}decoder.bias": f"{_HEAD}bias"}
-    if found.config.tie_word_embeddings:
-        copies[f"{_HEAD}decoder.weight"] = "bert.embeddings.word_embeddings.weight"
-    for copy, original in copies.items():
-        if original in named:
-            named.setdefault(copy, named[original])
     return filled(found.source, lambda: MaskedBert(found.config), named).eval()

@@ -100,9 +100,6 @@ def in_tiles(score: Score, images: Sequence[Tensor], texts: Tensor) -> Tensor:
     return rows[0] if len(rows) == 1 else torch.cat(rows)
 
 
-QUERIES = ("linear", "mlp", "none")  # names for `build_query`
-
-
 class LinearQuery(nn.Linear):
     """``q = W r``, which starts as q = r.
 
@@ -114,29 +111,11 @@ class LinearQuery(nn.Linear):
         nn.init.eye_(self.weight)
 
 
-class MlpQuery(nn.Module):
-    """``q = tanh(W₂ relu(W₁ r))``, the query map of dual-stream MIL (Li et al. 2021)."""
-
-    def __init__(self, dimension: int) -> None:
-        super().__init__()
-        self.first = nn.Linear(dimension, dimension)
-        self.second = nn.Linear(dimension, dimension)
-
-    def forward(self, regions: Tensor) -> Tensor:
-        """Map regions [..., D] to queries [..., D], each entry in [−1, 1]."""
-        return torch.tanh(self.second(torch.relu(self.first(regions))))
-
-
 def build_query(name: str, dimension: int) -> nn.Module | None:
-    """The query map with a name, from regions [..., D] to queries [..., D]; None for "none"."""
-    match name:
-        case "linear":
-            return LinearQuery(dimension)
-        case "mlp":
-            return MlpQuery(dimension)
-        case "none":
-            return None
-    raise ValueError(f"no query map '{name}'; there are {', '.join(QUERIES)}")
+    """The query map "linear", from regions [..., D] to queries [..., D]; None for "none"."""
+    if name not in ("linear", "none"):
+        raise ValueError(f"no query map '{name}'; there are linear, none")
+    return LinearQuery(dimension) if name == "linear" else None
 
 
 Query = Callable[[Tensor], Tensor]

@@ -33,16 +33,10 @@ _WRAPPERS = ("state_dict", "model_state_dict", "model")
 
 def read_state(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     """A model folder's weights, from safetensors or a pickle: their file, and tensors by name."""
-    safe, pickled = folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS
-    if safe.is_file():
-        return safe, read_safetensors(safe)
-    if not pickled.is_file():
-        raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
-    state = dict(_read_pickle(pickled))
-    plain = {name for name, x in state.items() if isinstance(name, str) and isinstance(x, Tensor)}
-    if orphans := [str(name) for name in state if name not in plain]:
-        raise CheckpointError(f"{pickled}: not tensors: {listed(orphans)}")
-    return pickled, state
+    for path in (folder / SAFE_WEIGHTS, folder / PICKLED_WEIGHTS):
+        if path.is_file():
+            return path, read_tensors(path)
+    raise CheckpointError(f"{folder}: no {SAFE_WEIGHTS} and no {PICKLED_WEIGHTS}")
 
 
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -128,14 +122,18 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     (an epoch, an optimizer's state) is left out.
     """
     if not path.is_file():
-        raise CheckpointError(f"{path}: no such file of image weights")
+        raise CheckpointError(f"{path}: no such file of weights")
     if path.suffix == ".safetensors":
         return read_safetensors(path)
-    state = _read_pickle(path, "save its state_dict alone")
+    state = _read_pickle(path)
     for wrapper in _WRAPPERS:
         if isinstance(state.get(wrapper), Mapping):
             state = state[wrapper]
-    return {str(name): value for name, value in state.items() if isinstance(value, Tensor)}
+    return _only_tensors(state)
+
+
+def _only_tensors(values: Mapping[Any, Any]) -> dict[str, Tensor]:
+    return {str(name): value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def read_notes(path: Path) -> dict[str, Any]:
@@ -150,15 +148,6 @@ def read_notes(path: Path) -> dict[str, Any]:
 def _notes_of(path: Path) -> str:
     with safe_open(path, framework="pt") as file:
         return str((file.metadata() or {}).get(_NOTES, ""))
-
-
-def read_archive(path: Path, tensors: str, values: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and plain values of a pickled training state, under the keys given for each."""
-    state = _read_pickle(path, "save its weights and its configuration as plain values")
-    weights, plain = state.get(tensors), state.get(values)
-    if not isinstance(weights, Mapping) or not isinstance(plain, Mapping):
-        raise CheckpointError(f"{path}: has no {tensors!r} with tensors and {values!r} beside it")
-    return {str(k): x for k, x in weights.items() if isinstance(x, Tensor)}, dict(plain)
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -188,8 +177,8 @@ def _check_plain(path: Path, tensors: Mapping[str, Any]) -> None:
         raise CheckpointError(f"{path}: claims {total} bytes of tensors, and has {size}")
 
 
-def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") -> Mapping[str, Any]:
-    """Read a pickled state with torch's restricted unpickler, which only builds tensors."""
+def _read_pickle(path: Path) -> Mapping[str, Any]:
+    """Read a pickled state with torch's restricted unpickler, which builds plain values alone."""
     try:
         with open_regular(path) as file:
             if zipfile.is_zipfile(file):  # torch never compresses
@@ -205,12 +194,12 @@ def _read_pickle(path: Path, advice: str = "convert it to model.safetensors") ->
     except Exception:  # noqa: BLE001
         raise CheckpointError(
             f"{path}: not a plain file of weights: it is damaged, or holds objects that could run "
-            f"code and are not loaded; {advice} where you trust it"
+            "code and are not loaded; save its tensors alone where you trust it"
         ) from None
     if not isinstance(state, Mapping):
         raise CheckpointError(f"{path}: holds no tensors by name")
     for part in (state, *(value for value in state.values() if isinstance(value, Mapping))):
-        _check_plain(path, {str(k): x for k, x in part.items() if isinstance(x, Tensor)})
+        _check_plain(path, _only_tensors(part))
     return state
 
 

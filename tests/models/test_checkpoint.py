@@ -50,6 +50,7 @@ BIAS = "text_encoder.projection.bias"
             "unexpected: 'surplus', 'surplus2'",
         ),
         (tensors(lambda s: s.update({BIAS: torch.zeros(3)})), r"has shape \[3\], not \[16\]"),
+        (configured(position=...), "key 'position' is missing"),
         (configured(format="other"), "not a cxrtext checkpoint"),
         (configured(version=99), "another version of cxrtext .format 99"),
         (configured(aggregator="mean"), "no similarity 'mean'"),
@@ -89,15 +90,6 @@ def test_every_file_is_there_and_has_its_digest(copy: Path) -> None:
     (copy / "SHA256SUMS").unlink()
     with pytest.raises(CheckpointError, match=r"config.json: has no digest in SHA256SUMS"):
         load_model(copy)
-
-
-def test_fields_that_older_checkpoints_lack_have_their_defaults(copy: Path) -> None:
-    config = json.loads((copy / "config.json").read_text())
-    later = ("position", "pooling", "backbone")
-    configured(**dict.fromkeys(later, ...))(copy)
-    write_sums(copy)
-    found = [getattr(load_model(copy).spec, name) for name in later]
-    assert found == [config[name] for name in later] == ["none", "cls", None]
 
 
 def test_a_configuration_cannot_name_code(copy: Path) -> None:

@@ -189,7 +189,7 @@ def change(name: str, value: Tensor | None) -> Callable[[State], State]:
         (change("layer1.1.bn2.bias", torch.full((64,), torch.nan)), "not finite"),
         (change("conv1.weight", torch.zeros(64, 4, 7, 7)), r"\[64, 4, 7, 7\], not one or three"),
         (change("conv1.weight", None), "holds no ResNet"),
-        (lambda s: {**s, **{f"teacher.{n}": x for n, x in s.items()}}, "2 ResNets, .*teacher"),
+        (lambda s: {**s, **{f"teacher.{n}": x for n, x in s.items()}}, "2 ResNets .*teacher"),
         (
             lambda _: torchvision_state("resnet50"),
             "is not a ResNet of 2-2-2-2 basic blocks: .*unexpected",

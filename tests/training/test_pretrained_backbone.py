@@ -22,40 +22,23 @@ from cxrtext.training.image_pretraining.networks import (
 SMALL = ImagePretrainSettings(
     image="resnet18", resize=40, crop=32, epochs=1, batch=8, warmup=4, lr=2e-3, save_every=5
 )
-WRITTEN = {"README.md", "SHA256SUMS", "config.json", "model.safetensors"}
 
 
-def test_the_folder_says_what_it_holds_and_no_words_of_reports(
+def test_the_folder_holds_the_network_and_its_preprocessing(
     data_folder: Path, tmp_path: Path
 ) -> None:
-    manifest = data_folder / "manifest.csv"
-    whole = pretrain_image(manifest, tmp_path, settings=SMALL)
+    whole = pretrain_image(data_folder / "manifest.csv", tmp_path, settings=SMALL)
     assert whole.backbone == tmp_path / "resnet18"
-    files = {path.name: path.read_bytes() for path in whole.backbone.iterdir()}
-    assert files.keys() == WRITTEN | {"preprocessor_config.json"}
+    assert {path.name for path in whole.backbone.iterdir()} == {
+        *("SHA256SUMS", "config.json", "model.safetensors", "preprocessor_config.json")
+    }
     assert not file_problems(whole.backbone)
-    readme = files["README.md"].decode()
-    assert readme.startswith("---\nlicense: other\n")
-    report = json.loads((tmp_path / "pretraining.json").read_text())
-    assert report["data_sha256"] in readme
-    assert "effusion" not in readme
-
-
-def test_other_pixels_have_another_digest(data_copy: Path, tmp_path: Path) -> None:
-    digests = []
-    for number in range(2):
-        out = tmp_path / str(number)
-        pretrain_image(data_copy / "manifest.csv", out, settings=SMALL)
-        digests.append(json.loads((out / "pretraining.json").read_text())["data_sha256"])
-        for path in (data_copy / "images").iterdir():
-            Image.open(path).point(lambda value: 255 - value).save(path)
-    assert digests[0] != digests[1]
 
 
 def test_transformers_reads_the_same_network(tmp_path: Path) -> None:
     network = build_network("resnet18").eval()
     network.to(memory_format=torch.channels_last)
-    write_backbone(tmp_path, network, Preprocessing(resize=72, crop=64), ["Learned: nothing."])
+    write_backbone(tmp_path, network, Preprocessing(resize=72, crop=64))
     assert AutoConfig.from_pretrained(tmp_path).num_channels == 1
     read, faults = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(faults.values())

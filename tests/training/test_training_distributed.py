@@ -70,7 +70,7 @@ def gradients_of(
 
 CASES = {
     "plain": ["training.sentences=2"],
-    "symmetric-mlp-query": ["objective.symmetric=true", "model.query=mlp"],
+    "symmetric": ["objective.symmetric=true"],
     "micro-batches": ["training.accumulate=2", "training.lock=[image]"],
     "conditional": [
         "objective.name=y-aware",

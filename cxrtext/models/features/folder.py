@@ -174,8 +174,7 @@ class FeatureFolder:
         """An image and the backbone's regions for it."""
         from safetensors.numpy import load
 
-        arrays: dict[str, NDArray[Any]] = load(self._read_file("golden"))
-        return arrays
+        return load(self._read_file("golden"))
 
     @cached_property
     def rejected(self) -> Mapping[str, str]:

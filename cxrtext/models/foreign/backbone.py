@@ -6,13 +6,13 @@ import hashlib
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 import torch
-import yaml
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -30,6 +30,7 @@ from cxrtext.models.image_encoder import RegionEncoder
 Precision = Literal["float32", "bfloat16"]
 _LINE = 200  # most characters of a licence
 _CARD = 2**16  # most bytes read from a card
+_LICENCE = re.compile(r"^license(?:_name|_link)?:(.+)$", re.MULTILINE)
 
 
 class Backbone(nn.Module):
@@ -163,35 +164,23 @@ def prepared_of(folder: Path, size: int | None = None) -> Prepared:
 
 def licence_of(folder: Path) -> str:
     """The licence named by a model's card or LICENSE file, as a line, or ""."""
-    for pattern, read in zip(CARDS, (_front_matter, _first_line), strict=True):
+    readers: tuple[Callable[[str], list[str]], ...] = (_front_matter, str.splitlines)
+    for pattern, read in zip(CARDS, readers, strict=True):
         for path in sorted(folder.glob(pattern)):
             try:
                 with open_regular(path) as card:
-                    line = read(card.read(_CARD).decode("utf-8", "replace"))
+                    named = read(card.read(_CARD).decode("utf-8", "replace"))
             except OSError:
                 continue
-            if line:
-                return line[:_LINE]
+            if lines := [" ".join(line.split()) for line in named if line.strip()]:
+                return lines[0][:_LINE]
     return ""
 
 
-def _front_matter(text: str) -> str:
-    """``license``, with its name and link if given."""
-    if not text.startswith("---"):
-        return ""
-    try:
-        # Not safe_load, where merge keys and aliases could take any amount of memory.
-        values = yaml.load(text[3:].split("\n---", 1)[0], yaml.BaseLoader)  # noqa: S506
-        given = [values.get(key) for key in ("license", "license_name", "license_link")]
-    except (yaml.YAMLError, RecursionError, AttributeError):
-        return ""
-    plain = [x for part in given for x in (part if isinstance(part, list) else [part])]
-    return " ".join(", ".join(x for x in plain if isinstance(x, str) and x).split())
-
-
-def _first_line(text: str) -> str:
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    return next((line for line in lines if line), "")
+def _front_matter(text: str) -> list[str]:
+    """``license`` with its name and link, if given, as one line; not parsed as YAML."""
+    head = text.split("\n---", 1)[0] if text.startswith("---") else ""
+    return [", ".join(value.strip(" [\"']\r") for value in _LICENCE.findall(head))]
 
 
 def _digest(config: Any, prepared: Prepared, tensors: str) -> str:
@@ -226,6 +215,7 @@ class BackboneEncoder(RegionEncoder):
         golden: Mapping[str, NDArray[Any]],
     ) -> None:
         super().__init__()
+        self.offset = backbone.preprocessing.offset
         self.reduce = reduce
         self.golden = golden
         self._held = (backbone,)  # in a tuple, so that torch does not register it
@@ -245,10 +235,6 @@ class BackboneEncoder(RegionEncoder):
         """The backbone, which is always locked."""
         return self.backbone
 
-    @property
-    def offset(self) -> float:
-        return self.backbone.preprocessing.offset
-
     def note(self) -> dict[str, Any]:
         """A checkpoint's note on the backbone and on how its regions are reduced.
 
@@ -260,8 +246,7 @@ class BackboneEncoder(RegionEncoder):
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
         """Regions of images [B, 1, H, W] in [0, 1], reduced: [B, g, g, R], without gradients."""
-        regions: Tensor = self.reduce(self.backbone(images))
-        return regions
+        return self.reduce(self.backbone(images))
 
 
 _DIGITS = 12
@@ -280,11 +265,10 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
             f"{checkpoint or 'the features'}: the note of its backbone is damaged"
         )
     refused: list[str] = []
-    looked: dict[Path, str] = {}  # folders by their real path
+    looked: dict[Path, Path] = {}  # by the real path, so that each is looked at once
     for folder in _candidates(note, checkpoint):
-        if (place := folder.resolve()) in looked:
-            continue
-        looked[place] = str(folder)
+        looked.setdefault(folder.resolve(), folder)
+    for folder in looked.values():
         if not (folder / CONFIG).is_file():
             continue
         try:
@@ -299,10 +283,11 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
         if folder.name in (name, BACKBONE_FOLDER):
             refused.append(f"{folder} is another: {fault}")
     home = f"copy its folder to {checkpoint / BACKBONE_FOLDER}, or " if checkpoint else ""
-    where = "; ".join([*refused, f"looked in {', '.join(looked.values()) or 'no folder'}"])
+    places = ", ".join(map(str, looked.values())) or "no folder"
     raise CheckpointError(
-        f"backbone '{name}' (digest {digest[:_DIGITS]}…) is not here; {where}; {home}name the "
-        f"folder that holds it in {BACKBONES_VARIABLE}"
+        f"backbone '{name}' (digest {digest[:_DIGITS]}…) is not here; "
+        f"{'; '.join([*refused, f'looked in {places}'])}; {home}name the folder that holds it in "
+        f"{BACKBONES_VARIABLE}"
     )
 
 
@@ -315,11 +300,8 @@ def _candidates(note: Mapping[str, Any], checkpoint: Path | None) -> Iterator[Pa
     for listed in filter(None, os.environ.get(BACKBONES_VARIABLE, "").split(os.pathsep)):
         folder = Path(listed).expanduser()
         yield folder
-        try:
-            inside = sorted(path for path in folder.iterdir() if path.is_dir())
-        except OSError:
-            continue
-        yield from sorted(inside, key=lambda path: path.name != note["name"])
+        inside = (path.parent for path in folder.glob(f"*/{CONFIG}"))
+        yield from sorted(inside, key=lambda path: (path.name != note["name"], path))
 
 
 def _prepared_alike(folder: Path, note: Mapping[str, Any], size: int) -> bool:

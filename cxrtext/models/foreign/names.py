@@ -7,8 +7,12 @@ open_clip's ``timm_model.py`` and ``hf_model.py``, timm's ``vision_transformer.p
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from torch import Tensor
+
+from cxrtext.errors import CheckpointError
+from cxrtext.models.weight_files import listed
 
 State = Mapping[str, Tensor]
 Rules = Mapping[str, str]
@@ -97,3 +101,16 @@ def _renamed(state: State, rules: Rules, thirds: tuple[str, ...] = ()) -> dict[s
 def under(state: State, prefix: str) -> dict[str, Tensor]:
     """The tensors with a prefix, without the prefix in their names."""
     return {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
+
+
+def only_prefix(source: Path, state: State, stem: re.Pattern[str], what: str) -> str:
+    """What precedes the names of the only network in a file, such as ``module.`` or "".
+
+    ``stem`` matches the whole name of a network's first convolution; its first group is the prefix.
+    A file with several networks, such as a student and a teacher, is refused.
+    """
+    prefixes = sorted({found[1] for name in state if (found := stem.fullmatch(name))})
+    if len(prefixes) == 1:
+        return prefixes[0]
+    which = f", under {listed(prefixes)}; save only the wanted one" if prefixes else ""
+    raise CheckpointError(f"{source}: holds {len(prefixes) or 'no'} {what}{which}")

@@ -24,6 +24,7 @@ from cxrtext.files import check_listed
 from cxrtext.images.preprocessing import strided_offset
 from cxrtext.models.configurations import configuration
 from cxrtext.models.folders import CONFIG, PICKLED_WEIGHTS, SAFE_WEIGHTS, read_object
+from cxrtext.models.foreign.names import only_prefix
 from cxrtext.models.weight_files import check_finite, difference, listed, read_state
 
 BACKBONES = (
@@ -177,23 +178,18 @@ def without_buffers(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _vision_tensors(source: Path, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of the vision model, by its own names."""
-    prefixes = sorted(found[1] for name in state if (found := STEM.fullmatch(name)))
-    if len(prefixes) != 1:
-        which = f", under {listed(prefixes)}; save only the wanted one" if prefixes else ""
-        raise CheckpointError(
-            f"{source}: holds {len(prefixes) or 'no'} vision models in transformers' names{which}"
-        )
+    prefix = only_prefix(source, state, STEM, "vision models in transformers' names")
     own = {
         name: tensor
         for name, tensor in without_buffers(state).items()
-        if name.removeprefix(prefixes[0]).split(".")[0] not in _HEADS
+        if name.removeprefix(prefix).split(".")[0] not in _HEADS
     }
-    if unknown := [name for name in own if not name.startswith(prefixes[0])]:
+    if unknown := [name for name in own if not name.startswith(prefix)]:
         raise CheckpointError(
             f"{source}: {len(unknown)} tensors are neither the vision model's nor of a head that "
             f"is known: {listed(unknown)}"
         )
-    return {name.removeprefix(prefixes[0]): x for name, x in own.items()}
+    return {name.removeprefix(prefix): x for name, x in own.items()}
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

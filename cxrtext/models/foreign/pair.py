@@ -25,8 +25,6 @@ from cxrtext.models.folders import (
     ADOPTED,
     CARDS,
     GOLDEN,
-    foreign,
-    layout_of,
     pair_files,
     pair_fingerprint,
     read_checkpoint_config,
@@ -80,28 +78,18 @@ class FinishedPair(ImageTextModel):
         return images | {"text": self.embed_sentences([SENTENCE])[0].cpu().numpy()}
 
 
-def load_pair(folder: Path, device: str = "cpu") -> FinishedPair:
-    """Load the finished pair in a folder (CheckpointError); nothing is written there.
+def load_pair(folder: Path, layout: str) -> FinishedPair:
+    """Load the finished pair of a layout in a folder (CheckpointError); nothing is written there.
 
     A copy's files must still have their digests, and its towers must still give the same vectors.
     """
-    with foreign(folder):
-        return _load(folder).to(device)
-
-
-def _load(folder: Path) -> FinishedPair:
-    layout = layout_of(folder)
-    if layout is None:
-        raise CheckpointError(f"{folder}: has no known finished pair")
     adopted = (folder / ADOPTED).is_file()
     again = f"copy the folder again, or take {ADOPTED}, {GOLDEN} and {SUMS} away"
     noted: Mapping[str, Any] = {}
     if adopted:
         check_folder(folder, (ADOPTED, GOLDEN, *pair_files(folder)), CheckpointError, again)
         noted = read_checkpoint_config(folder)
-        if (noted.get("format"), noted.get("version")) != (FORMAT, VERSION) or (
-            "continued" in noted  # an earlier version trained it further
-        ):
+        if (noted.get("format"), noted.get("version")) != (FORMAT, VERSION):
             raise CheckpointError(
                 f"{folder / ADOPTED}: written by another version of cxrtext; {again}"
             )

@@ -38,7 +38,7 @@ _LEFT_OUT = (
     *("embeddings.position_ids", "embeddings.token_type_ids"),
 )
 """Tensors that a file may have besides an encoder and a language model's head."""
-_HEAD = "cls.predictions."
+HEAD = "cls.predictions."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def load_text_encoder(name_or_path: str | Path) -> PretrainedText:
     with foreign(folder):
         parts = read_text_folder(folder)
         pooling = _pooling_of(folder, parts.config.hidden_size)
-        own = {name: x for name, x in parts.state.items() if not name.startswith(_HEAD)}
+        own = {name: x for name, x in parts.state.items() if not name.startswith(HEAD)}
         network = filled(parts.source, lambda: Bert(parts.config), own)
     config = text_config(settings_of(parts.config))
     return PretrainedText(
@@ -118,13 +118,18 @@ def _text_configuration(path: Path) -> BertConfig:
     return config
 
 
+def repeated(config: BertConfig) -> dict[str, str]:
+    """The tensors of a language model's head that only repeat others, with those."""
+    copies = {f"{HEAD}decoder.bias": f"{HEAD}bias"}
+    if config.tie_word_embeddings:
+        copies[f"{HEAD}decoder.weight"] = "embeddings.word_embeddings.weight"
+    return copies
+
+
 def _completed(source: Path, state: Mapping[str, Tensor], config: BertConfig) -> dict[str, Tensor]:
     """Fill in tensors that a file may omit because they repeat others; refuse unequal ones."""
     filled = dict(state)
-    copies = {f"{_HEAD}decoder.bias": f"{_HEAD}bias"}
-    if config.tie_word_embeddings:
-        copies[f"{_HEAD}decoder.weight"] = "embeddings.word_embeddings.weight"
-    for copy, original in copies.items():
+    for copy, original in repeated(config).items():
         if copy not in filled:
             continue
         own = filled.setdefault(original, filled[copy])

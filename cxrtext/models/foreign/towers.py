@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from cxrtext.models.image_encoder import RegionEncoder
 from cxrtext.models.text_encoder import mean_state
 
-Pooling = Literal["pooler", "first", "last", "mean", "patches"]
-"""transformers' pooled state; the state of the first token; of the last real piece; the mean of a
-map or of real pieces; or every cell of a map by itself."""
+Pooling = Literal["pooler", "first", "mean", "patches"]
+"""transformers' pooled state; the state of the first token; the mean over real pieces; or every
+cell of a map by itself."""
 
 
 def pooled(output: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
@@ -24,11 +24,8 @@ def pooled(output: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
             states = output.pooler_output
         case "first":
             states = states[:, 0]
-        case "last":
-            length = states.shape[1] if real is None else real.sum(dim=-1)
-            states = states[torch.arange(len(states), device=states.device), length - 1]
         case "mean":
-            states = states.mean(dim=(2, 3)) if states.ndim == 4 else mean_state(states, real)
+            states = mean_state(states, real)
     return states
 
 
@@ -50,14 +47,10 @@ class ImageTower(RegionEncoder):
         offset: float = 0.0,
     ) -> None:
         super().__init__()
-        self.network, self.head, self.pooling, self._offset = network, projection, pooling, offset
+        self.network, self.head, self.pooling, self.offset = network, projection, pooling, offset
         shape = (1, len(levels[0]), 1, 1)
         for name, numbers in zip(("mean", "std"), levels, strict=True):
             self.register_buffer(name, torch.tensor(numbers).view(shape))
-
-    @property
-    def offset(self) -> float:
-        return self._offset
 
     @property
     def has_patches(self) -> bool:
@@ -123,24 +116,7 @@ class BesideMissing(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Map features [B, C, h, w] to [B, D, h, w]."""
         own = self.reduce(features)
-        projected: Tensor = self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
-        return projected
-
-
-class ResidualHead(nn.Module):
-    """CXR-CLIP's projection (``MLPProjectionHead`` in its code), without dropout."""
-
-    def __init__(self, width: int, dimension: int) -> None:
-        super().__init__()
-        self.projection = nn.Linear(width, dimension)
-        self.fc = nn.Linear(dimension, dimension)
-        self.layer_norm = nn.LayerNorm(dimension)
-
-    def forward(self, states: Tensor) -> Tensor:
-        """Map states [..., W] to [..., D]."""
-        projected = self.projection(states)
-        normalized: Tensor = self.layer_norm(self.fc(F.gelu(projected)) + projected)
-        return normalized
+        return self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
 
 
 def cxr_bert_head(width: int, dimension: int) -> nn.Sequential:

@@ -24,6 +24,8 @@ from cxrtext.training.image_pretraining.settings import ImagePretrainSettings
 from cxrtext.training.loop.job import Learner, StepNumbers
 from cxrtext.training.loop.optimization import Schedule, decay_groups, seed_of
 
+BRIGHTNESS = CONTRAST = 0.1
+"""Largest change of gray values in [0, 1], and largest relative change of the contrast."""
 RARE = 0.002  # the first guess for a finding is its share of the training studies, at least this
 
 
@@ -111,8 +113,8 @@ class FindingJob:
             settings.resize,
             settings.crop,
             torch.Generator().manual_seed(seed_of(settings.seed, 3, step)),
-            brightness=settings.brightness,
-            contrast=settings.contrast,
+            brightness=BRIGHTNESS,
+            contrast=CONTRAST,
         )
         return self.images.squares(rows), torch.from_numpy(self.images.targets[rows]), views
 
@@ -141,21 +143,21 @@ def build_job(
     network, preprocessing = start_network(settings)
     model = Classifier(network, findings, settings.precision)
     model.guess(torch.from_numpy(images.targets))
-    recipe = settings.recipe()
     model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if settings.weights is not None:
         set_norms(network, sample_images(images.pixels, images.rows, preprocessing, device))
-    groups = decay_groups(list(model.parameters()), recipe.weight_decay)
+    lr, warmup, weight_decay = settings.pace()
+    groups = decay_groups(list(model.parameters()), weight_decay)
     learner = Learner(
         model=model,
-        optimizer=adamw(groups, device, lr=recipe.lr),
+        optimizer=adamw(groups, device, lr=lr),
         scaler=GradScaler(device.type, enabled=settings.precision == "float16"),
     )
     schedule = Schedule(
         steps=settings.steps(len(images)),
         batch=settings.batch,
-        lr=recipe.lr,
-        warmup=recipe.warmup,
+        lr=lr,
+        warmup=warmup,
         clip=1.0,
         seed=settings.seed,
         precision=settings.precision,

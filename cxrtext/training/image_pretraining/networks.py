@@ -1,10 +1,9 @@
 """The ResNets of `pretrain-image`, and their folder for transformers."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cxrtext.files import replacing_folder, write_json, write_text
+from cxrtext.files import replacing_folder, write_json
 from cxrtext.images import Preprocessing
 from cxrtext.models.foreign.processor import FILTERS
 from cxrtext.models.image_encoder import ImageEncoder
@@ -30,34 +29,6 @@ def start_network(settings: ImagePretrainSettings) -> tuple[Any, Preprocessing]:
     return encoder.backbone, start.prepared(settings.resize, settings.crop)
 
 
-_README = """\
----
-license: other
-library_name: transformers
-pipeline_tag: image-feature-extraction
-tags: [chest-x-ray, cxrtext]
----
-
-# {name}
-
-A network for frontal chest radiographs, trained by `cxrtext pretrain-image`. It is not a medical
-device.
-
-License: none comes with it. What may be done with it follows from the terms of the images and
-reports that it was trained on; who passes it on writes the license here, and in the first lines.
-
-{lines}
-
-Input: one channel, gray values from 0 (black, air) to 1 (white, bone); {sides} resized to {resize}
-pixels ({resample}, as Pillow does it, in 8 bits), the center {crop} x {crop} pixels cut out, {mean}
-subtracted, and divided by {std}; `preprocessor_config.json` says the same.
-
-```
-cxrtext encode MANIFEST --backbone FOLDER --out FEATURES
-```
-"""
-
-
 def has_layout(settings: ImagePretrainSettings) -> bool:
     """Whether transformers has a configuration for the network and its preprocessing."""
     # No configuration can say that ``resnet-narrow`` has no max pooling.  transformers crops the
@@ -66,23 +37,14 @@ def has_layout(settings: ImagePretrainSettings) -> bool:
     return settings.image != "resnet-narrow" and (settings.resize - settings.crop) % 2 == 0
 
 
-def write_backbone(
-    folder: Path, network: Any, preprocessing: Preprocessing, lines: Sequence[str]
-) -> None:
-    """Write ``config.json``, ``model.safetensors``, ``preprocessor_config.json``, ``README.md``.
+def write_backbone(folder: Path, network: Any, preprocessing: Preprocessing) -> None:
+    """Write ``config.json``, ``model.safetensors`` and ``preprocessor_config.json``.
 
-    ``lines`` tell the README what it was trained on.  The folder is replaced as a whole.
+    The folder is replaced as a whole.
     """
     with replacing_folder(folder) as temporary:
         network.save_pretrained(temporary)
         write_json(temporary / "preprocessor_config.json", processor_of(preprocessing))
-        text = _README.format(
-            name=folder.name,
-            lines="\n".join(f"- {line}" for line in lines),
-            sides="both sides" if preprocessing.fit == "stretch" else "the shorter side",
-            **{"resample": preprocessing.resample, **preprocessing.to_dict()},
-        )
-        write_text(temporary / "README.md", text)
 
 
 def processor_of(preprocessing: Preprocessing) -> dict[str, Any]:

@@ -42,7 +42,7 @@ KIND = "image-encoder"  # the kind of folder in ``pretraining.json``
 ENCODER, WORDS, REPORT = "encoder.safetensors", "words.txt", "pretraining.json"
 VALIDATIONS = 4
 """How often a run measures the validation split, at even intervals, the last time at its end."""
-DIGESTED = 256  # images digested at a time
+MOST_REJECTED = 100  # images that cannot be read before the run stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,6 @@ class ImagePretrainSummary:
     validation_images: int
     steps: int
     epochs: int
-    words: Path | None  # the file of words; None for labels
     rejected: Path | None  # the table of images that could not be read; None without any
     seconds: float  # of this process, with decoding
 
@@ -71,11 +70,8 @@ def pretrain_image(
     settings: ImagePretrainSettings | None = None,
     words: Path | None = None,
     labels: Path | None = None,
-    reports: Path | None = None,
     cache: Path | None = None,
     resume: bool = False,
-    allow_outside: bool = False,
-    max_rejected: int = 100,
     device: str = "auto",
     listener: Listener | None = None,
 ) -> ImagePretrainSummary:
@@ -93,7 +89,6 @@ def pretrain_image(
         manifest: The images; the split "train" is for training, "val" for measuring.
         words: A file of words that replaces the words found.
         labels: A table of labels to learn instead of words.
-        reports: A table of reports that replaces the one beside the manifest.
         cache: Folder of decoded images, which may be shared with training and others.
     """
     if words and labels:
@@ -114,19 +109,17 @@ def pretrain_image(
     # Wrong weights are refused before images are decoded.
     _, preprocessing = start_network(chosen)
     with own_folder(out, option="--out"):
-        records = read_manifest(manifest, allow_outside=allow_outside)
+        records = read_manifest(manifest)
         if labels:
             targets = targets_of_labels(labels, manifest, records)
         else:
-            targets = targets_of_words(
-                manifest, records, words=words, reports=reports, sides=chosen.sides
-            )
+            targets = targets_of_words(manifest, records, words)
         heard.say(describe(targets, out))
         own = words is not None and words.resolve() == (out / WORDS).resolve()
         if targets.method == "words" and not (resume or own):
             write_words(out / WORDS, targets.findings)
         saved = load_newest_state(out / "state", heard.say) if resume else None
-        rejects = Rejects(max_rejected)
+        rejects = Rejects(MOST_REJECTED)
         known = [record for record in records if record.study_id in targets.of_study]
         splits = {name: [one for one in known if one.split == name] for name in ("train", "val")}
         _check_count(manifest, len(splits["train"]), chosen, targets)
@@ -158,7 +151,7 @@ def pretrain_image(
         )
         run.to_the_end(heard)
         summary = run.summary(rejects.write(out / "images"), started)
-        _write(summary, run, manifest)
+        _write(summary, run)
     return summary
 
 
@@ -241,7 +234,7 @@ class _Run(Run):
                 self,
                 listener,
                 images=len(job.images),
-                log_every=job.settings.log_every,
+                log_every=10,
                 save_every=job.settings.save_every,
             )
         else:
@@ -275,54 +268,27 @@ class _Run(Run):
             validation_images=len(self.val),
             steps=job.schedule.steps,
             epochs=job.schedule.steps // (len(job.images) // job.settings.batch),
-            words=self.out / WORDS if self.targets.method == "words" else None,
             rejected=rejected,
             seconds=round(time.monotonic() - started, 1),
         )
 
 
-def _data_digest(fingerprint: str, images: ImageSet) -> str:
-    """SHA-256 over a run's fingerprint and the pixels of its training images, in their order."""
-    digest = hashlib.sha256(fingerprint.encode())
-    for start in range(0, len(images), DIGESTED):
-        rows = np.arange(start, min(start + DIGESTED, len(images)))
-        digest.update(np.ascontiguousarray(images.squares(rows).numpy()).data)
-    return digest.hexdigest()
-
-
-def _write(summary: ImagePretrainSummary, run: _Run, manifest: Path) -> None:
+def _write(summary: ImagePretrainSummary, run: _Run) -> None:
     settings, targets = run.job.settings, run.targets
     network = run.learner.model.get_submodule("backbone")
     size = run.job.preprocessing
     tensors = {f"backbone.{name}": value for name, value in network.state_dict().items()}
     notes = {"kind": KIND, "image": settings.image, "preprocessing": size.to_dict()}
     save_sealed(summary.encoder, tensors, notes)
-    digest = _data_digest(run.data, run.job.images)
-    source = sha256(targets.source) if targets.source else None
-    if summary.backbone:  # its README has counts and digests, but no words of reports
-        learned = {
-            "words": f"words of findings in {targets.reports} reports",
-            "labels": f"labels of {targets.reports} studies",
-        }[targets.method]
-        lines = [
-            f"Learned: {len(targets.findings)} {learned}, from {summary.images} images, "
-            f"{summary.epochs} epochs.",
-            f"Training images and what is said of them: SHA-256 {digest}",
-            f"Table of images: SHA-256 {sha256(manifest)}",
-        ]
-        lines += [f"Table of reports or labels: SHA-256 {source}"] if source else []
-        if "auc" in summary.validation:
-            mean = f"{summary.validation['auc']:.3f}"
-            lines.append(f"Mean AUC of {summary.validation_images} validation images: {mean}")
-        write_backbone(summary.backbone, network, size, lines)
+    if summary.backbone:
+        write_backbone(summary.backbone, network, size)
     write_json(
         run.out / REPORT,
         {
             "kind": KIND,
             "method": summary.method,
             "settings": settings.to_dict(),
-            "source_sha256": source,
-            "data_sha256": digest,
+            "source_sha256": sha256(targets.source) if targets.source else None,
             "reports_or_labels": targets.reports,
             "images": summary.images,
             "validation_images": summary.validation_images,

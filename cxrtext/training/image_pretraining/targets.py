@@ -36,33 +36,26 @@ class Targets:
 
 
 def targets_of_words(
-    manifest: Path,
-    records: Sequence[ImageRecord],
-    *,
-    words: Path | None = None,
-    reports: Path | None = None,
-    sides: bool = False,
+    manifest: Path, records: Sequence[ImageRecord], words: Path | None = None
 ) -> Targets:
-    """The finding words in the reports of the training studies.
+    """The finding words in the reports of the training studies, also by side.
 
-    ``reports`` replaces the ``reports.csv`` beside the manifest or the manifest's report columns,
-    ``words`` is a file that replaces the words found, and ``sides`` adds words by side.
+    Reports are those beside the manifest or in its columns; ``words`` is a file that replaces the
+    words found.
     """
-    source = reports or reports_of(manifest)
+    source = reports_of(manifest)
     by_study: dict[str, list[str]] = defaultdict(list)
-    for sentence in sentences_beside(manifest, reports) or []:
+    for sentence in sentences_beside(manifest, None) or []:
         by_study[sentence.study_id].append(sentence.sentence)
     studies = {record.study_id: record.split for record in records}
-    if reports is not None:
-        require_match(reports, "reports", set(by_study), set(studies), "study_id", manifest)
     known = [study for study in studies if study in by_study]
     words_of = dict(zip(known, corpus_words(by_study[study] for study in known), strict=True))
     if not (training := [words_of[study] for study in known if studies[study] == "train"]):
         raise DataError(
             f"{source or manifest}: no study of the split 'train' has a report; check study_id and "
-            "split, or give a table with --reports or --labels"
+            "split, or give a table with --labels"
         )
-    findings = read_words(words, training) if words else find_words(training, sides=sides)
+    findings = read_words(words, training) if words else find_words(training, sides=True)
     if not findings:
         raise DataError(
             f"{source}: no word of a finding is affirmed often enough in {len(training)} training "

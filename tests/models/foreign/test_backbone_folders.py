@@ -38,15 +38,6 @@ def test_it_is_frozen_and_stays_in_evaluation(folder: Path) -> None:
         backbone(torch.rand(1, 3, 28, 28))
 
 
-MERGED = "\n".join(
-    [
-        "a0: &a0 {k: v}",
-        *(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)),
-    ]
-)
-"""A few lines that stand for 9 to the power of 11 keys."""
-
-
 @pytest.mark.parametrize(
     ("files", "line"),
     [
@@ -59,7 +50,8 @@ MERGED = "\n".join(
             },
             "other, terms, https://a.example",
         ),
-        ({"README.md": f"---\nlicense: &a [{'z' * 9}]\n{MERGED}\n---\n"}, "z" * 9),
+        ({"README.md": "---\ntags: [a]\nlicense: ['mit']\n---\nlicense: none"}, "mit"),
+        ({"README.md": "license: none"}, ""),
     ],
 )
 def test_the_licence_is_a_line_of_the_card(
