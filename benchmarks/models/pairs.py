@@ -3,7 +3,7 @@
 Random weights of each library's own class are saved as the library saves them, loaded here, and
 compared for one image and three sentences.  Each peer wants its own packages, in an environment of
 its own: transformers with sentencepiece and protobuf for SigLIP, open_clip_torch and timm for
-open_clip and BiomedCLIP, and a checkout of CheXzero or hi-ml.
+open_clip and BiomedCLIP, and a checkout of CheXzero, hi-ml or CXR-CLIP.
 
     python benchmarks/models/pairs.py biomedclip
     python benchmarks/models/pairs.py chexzero --checkout CheXzero
@@ -12,6 +12,7 @@ open_clip and BiomedCLIP, and a checkout of CheXzero or hi-ml.
 
 import argparse
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -162,12 +163,48 @@ def scattered(network: torch.nn.Module) -> None:
             buffer.uniform_(0.5, 1.5)
 
 
+def cxr_clip(folder: Path, given: argparse.Namespace) -> Peer:
+    package = types.ModuleType("cxr_clip_model")  # its own wants packages of its training
+    package.__path__ = [str(given.checkout / "cxrclip/model")]
+    sys.modules["cxr_clip_model"] = package
+    import torchvision
+    import transformers
+    from cxr_clip_model.modules import image_encoder
+    from cxr_clip_model.modules.projection import LinearProjectionHead
+
+    image_encoder.resnet50 = lambda pretrained: torchvision.models.resnet50()  # noqa: ARG005
+    own = torch.nn.Module()
+    own.image_encoder, own.text_encoder = image_encoder.ResNet50(), torch.nn.Module()
+    scattered(own.image_encoder)
+    config = transformers.BertConfig(vocab_size=words(folder), **BERT)
+    own.text_encoder.text_encoder = transformers.BertModel(config)
+    own.image_projection, own.text_projection = (
+        LinearProjectionHead(width, 512) for width in (2048, 128)
+    )
+    own.logit_scale = torch.nn.Parameter(torch.tensor(math.log(1 / 0.07)))
+    own.eval()
+    towers = {"image_encoder": {"name": "resnet"}, "text_encoder": {"pooling": "eos"}}
+    said = {"base": {"image_size": 224, "text_max_length": 256}, "model": towers}
+    torch.save({"model": own.state_dict(), "config": said}, folder / "r50_m.tar")
+
+    def text(model: Any) -> Tensor:
+        cut = tokens(model)
+        states = own.text_encoder.text_encoder(**cut).last_hidden_state
+        last = states[torch.arange(len(states)), cut["attention_mask"].sum(dim=-1) - 1]
+        found: Tensor = own.text_projection(last)
+        return found
+
+    levels = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    return lambda pixels: own.image_projection(own.image_encoder(pixels)), text, levels
+
+
 PEERS: dict[str, Callable[[Path, argparse.Namespace], Peer]] = {
     "biomedclip": biomedclip,
     "siglip": siglip,
     "chexzero": chexzero,
     "biovil": biovil,
     "biovil-t": lambda folder, given: biovil(folder, given, "biovil_t"),
+    "cxr-clip": cxr_clip,
 }
 
 

@@ -27,7 +27,7 @@ CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 ADOPTED, GOLDEN = "cxrtext.json", "golden.safetensors"
 """Files in a copy of a finished pair: its description, and its embeddings of a drawn image and a
 sentence."""
-OPEN_CLIP, BIOVIL, OPENAI = "open_clip_config.json", "biovil*.pt", "*.pt"
+OPEN_CLIP, BIOVIL, OPENAI, CXR_CLIP = "open_clip_config.json", "biovil*.pt", "*.pt", "*.tar"
 """A file, and patterns of weight files, that distinguish the layouts of finished pairs."""
 KEPT = (
     *("calibration.json", "verdicts.json", "how-good.json"),
@@ -55,7 +55,7 @@ PAIR_FILES = (
     *(CONFIG, OPEN_CLIP, "preprocessor_config.json", "processor_config.json"),
     *(*TOKENIZER_FILES, "tokenizer_config.json", "added_tokens.json"),
     *("spiece.model", SAFE_WEIGHTS, PICKLED_WEIGHTS),
-    *("open_clip_model.safetensors", "open_clip_pytorch_model.bin", OPENAI),
+    *("open_clip_model.safetensors", "open_clip_pytorch_model.bin", OPENAI, CXR_CLIP),
 )
 """Patterns of all files that are read from a finished pair's folder."""
 CARDS = ("README.md*", "LICENSE*")  # files that name a licence
@@ -250,6 +250,8 @@ def layout_of(folder: Path) -> str | None:
         return "open_clip"
     if config and any(folder.glob(BIOVIL)):
         return "biovil"
+    if any(folder.glob(CXR_CLIP)):
+        return "cxr-clip"
     if config.get("model_type") in ("clip", "siglip"):
         return str(config["model_type"])
     return "openai" if not config and any(folder.glob(OPENAI)) else None

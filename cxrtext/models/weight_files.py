@@ -125,14 +125,14 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path}: no such file of weights")
     if path.suffix == ".safetensors":
         return read_safetensors(path)
-    state = _read_pickle(path)
+    state = read_pickle(path)
     for wrapper in _WRAPPERS:
         if isinstance(state.get(wrapper), Mapping):
             state = state[wrapper]
-    return _only_tensors(state)
+    return only_tensors(state)
 
 
-def _only_tensors(values: Mapping[Any, Any]) -> dict[str, Tensor]:
+def only_tensors(values: Mapping[Any, Any]) -> dict[str, Tensor]:
     return {str(name): value for name, value in values.items() if isinstance(value, Tensor)}
 
 
@@ -177,7 +177,7 @@ def _check_plain(path: Path, tensors: Mapping[str, Any]) -> None:
         raise CheckpointError(f"{path}: claims {total} bytes of tensors, and has {size}")
 
 
-def _read_pickle(path: Path) -> Mapping[str, Any]:
+def read_pickle(path: Path) -> Mapping[str, Any]:
     """Read a pickled state with torch's restricted unpickler, which builds plain values alone."""
     try:
         with open_regular(path) as file:
@@ -199,7 +199,7 @@ def _read_pickle(path: Path) -> Mapping[str, Any]:
     if not isinstance(state, Mapping):
         raise CheckpointError(f"{path}: holds no tensors by name")
     for part in (state, *(value for value in state.values() if isinstance(value, Mapping))):
-        _check_plain(path, _only_tensors(part))
+        _check_plain(path, only_tensors(part))
     return state
 
 

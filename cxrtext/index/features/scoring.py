@@ -51,7 +51,8 @@ def exact_scores(model: ImageTextModel, regions: Tensor, texts: Tensor) -> Tenso
     regions, texts = regions.to(model.device), texts.to(model.device).float()
     N = regions.shape[1]
     bagged = model.spec.aggregator in ("nl", "lse+nl")
-    if not bagged or len(texts) >= N // 2:
+    linear = model.query is None or isinstance(model.query, LinearQuery)
+    if not bagged or not linear or len(texts) >= N // 2:
         return model.scores(regions, texts).cpu()
     scores = region_scores(regions, texts)  # [S, B, N]
     critical = scores.argmax(dim=-1).T  # [B, S]

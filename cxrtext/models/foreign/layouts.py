@@ -1,7 +1,7 @@
 """The layouts that the folder of a finished pair can have, each read by its own rules.
 
 Sizes are read from tensors where possible.  No code in a folder is used; pickles are read as
-tensors.
+tensors and plain values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from cxrtext.errors import CheckpointError
 from cxrtext.images.preprocessing import Preprocessing, strided_offset
-from cxrtext.models.folders import BIOVIL, CONFIG, OPEN_CLIP, OPENAI, read_object
+from cxrtext.models.folders import BIOVIL, CONFIG, CXR_CLIP, OPEN_CLIP, OPENAI, read_object
 from cxrtext.models.foreign import names
 from cxrtext.models.foreign.network import network_of, part_of, read_configuration, without_buffers
 from cxrtext.models.foreign.processor import FILTERS, Prepared, prepared_by, read_processor
@@ -26,16 +26,18 @@ from cxrtext.models.foreign.tokenizers import clip_tokenizer, siglip_tokenizer
 from cxrtext.models.foreign.towers import (
     BesideMissing,
     ImageTower,
+    ResidualHead,
     TextTower,
     cxr_bert_head,
     patch_projector,
 )
-from cxrtext.models.weight_files import filled, read_state, read_tensors
+from cxrtext.models.weight_files import filled, only_tensors, read_pickle, read_state, read_tensors
 from cxrtext.text.tokenizer import load_tokenizer
 
 State = Mapping[str, Tensor]
+_IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _CHEXZERO = ((101.48761 / 255,) * 3, (83.43944 / 255,) * 3)
-_UNIT = ((0.0,) * 3, (1.0,) * 3)
+_UNIT, _HALF = ((0.0,) * 3, (1.0,) * 3), ((0.5,) * 3, (0.5,) * 3)
 BIOVIL_RESIZE, BIOVIL_STRIDE = 512, 32
 HEAD = 64
 """Width of an attention head if no file says it; tensors do not show it."""
@@ -299,6 +301,51 @@ def _resnet(source: Path, state: State) -> Any:
     return network_of(source, read_configuration(source, "resnet", sizes, "image tower: "), own)
 
 
+def _cxr_clip(folder: Path) -> Parts:
+    """CXR-CLIP's archive; its own configuration says how each tower is pooled."""
+    import transformers
+
+    source = only_file(folder, CXR_CLIP)
+    whole = read_pickle(source)
+    if not all(isinstance(whole.get(part), Mapping) for part in ("model", "config")):
+        raise CheckpointError(f"{source}: has no 'model' with tensors and 'config' beside it")
+    state, said = only_tensors(whole["model"]), whole["config"]
+    base, model = said.get("base") or {}, said.get("model", {})
+    image, text = model.get("image_encoder", {}), model.get("text_encoder", {})
+    pooled: Any = {"eos": "last", "bos": "first", "mean": "mean"}.get(str(text.get("pooling")))
+    if pooled is None:
+        raise CheckpointError(f"{source}: its text_encoder.pooling is not one of eos, bos, mean")
+    if image.get("name") == "resnet":
+        trunk = _resnet(source, names.under(state, "image_encoder.resnet."))
+        head = _head(source, state, "image_projection.")
+        images = ImageTower(trunk, "mean", head, _IMAGENET)
+    elif image.get("model_type") == "swin":  # Swin-Tiny, which CXR-CLIP was trained with
+        own = without_buffers(names.under(state, "image_encoder.image_encoder."))
+        trunk = network_of(source, transformers.SwinConfig(), own)
+        images = ImageTower(trunk, "first", _head(source, state, "image_projection."), _HALF)
+    else:
+        raise CheckpointError(f"{source}: its image encoder is neither a ResNet nor a Swin")
+    bert = _bert(source, state, "text_encoder.text_encoder.")
+    side = int(base.get("image_size", 224))
+    return Parts(
+        images,
+        TextTower(bert, pooled, _head(source, state, "text_projection.")),
+        load_tokenizer(folder),
+        Preprocessing(side, side, 0.0, 1.0, "bilinear", "center"),
+        math.exp(float(state["logit_scale"])),
+        int(base.get("text_max_length", 256)),
+    )
+
+
+def _head(source: Path, state: State, prefix: str) -> nn.Module:
+    own = names.under(state, prefix)
+    if "fc.weight" not in own:
+        return _linear(source, state, f"{prefix}projection.")
+    _require(source, own, "projection.weight")
+    dimension, width = own["projection.weight"].shape
+    return filled(source, lambda: ResidualHead(width, dimension), own)
+
+
 def only_file(folder: Path, pattern: str) -> Path:
     """The only file that matches a pattern (CheckpointError)."""
     files = sorted(folder.glob(pattern))
@@ -322,5 +369,6 @@ LAYOUTS: dict[str, Callable[[Path], Parts]] = {
     "open_clip": _open_clip,
     "openai": _openai,
     "biovil": _biovil,
+    "cxr-clip": _cxr_clip,
 }
 """The reader of each layout, by its name from :func:`cxrtext.models.folders.layout_of`."""

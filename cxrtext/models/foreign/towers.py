@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from cxrtext.models.image_encoder import RegionEncoder
 from cxrtext.models.text_encoder import mean_state
 
-Pooling = Literal["pooler", "first", "mean", "patches"]
-"""transformers' pooled state; the state of the first token; the mean over real pieces; or every
-cell of a map by itself."""
+Pooling = Literal["pooler", "first", "last", "mean", "patches"]
+"""transformers' pooled state; the state of the first token; of the last real piece; the mean of a
+map or of real pieces; or every cell of a map by itself."""
 
 
 def pooled(output: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
@@ -24,8 +24,11 @@ def pooled(output: Any, pooling: Pooling, real: Tensor | None = None) -> Tensor:
             states = output.pooler_output
         case "first":
             states = states[:, 0]
+        case "last":
+            length = states.shape[1] if real is None else real.sum(dim=-1)
+            states = states[torch.arange(len(states), device=states.device), length - 1]
         case "mean":
-            states = mean_state(states, real)
+            states = states.mean(dim=(2, 3)) if states.ndim == 4 else mean_state(states, real)
     return states
 
 
@@ -117,6 +120,21 @@ class BesideMissing(nn.Module):
         """Map features [B, C, h, w] to [B, D, h, w]."""
         own = self.reduce(features)
         return self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
+
+
+class ResidualHead(nn.Module):
+    """CXR-CLIP's projection (``MLPProjectionHead`` in its code), without dropout."""
+
+    def __init__(self, width: int, dimension: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(width, dimension)
+        self.fc = nn.Linear(dimension, dimension)
+        self.layer_norm = nn.LayerNorm(dimension)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Map states [..., W] to [..., D]."""
+        projected = self.projection(states)
+        return self.layer_norm(self.fc(F.gelu(projected)) + projected)
 
 
 def cxr_bert_head(width: int, dimension: int) -> nn.Sequential:

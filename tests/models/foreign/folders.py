@@ -273,6 +273,43 @@ def write_biovil(folder: Path, *, prior: bool = False) -> Forward:
     return forward
 
 
+def swin() -> tuple[Any, dict[str, Tensor]]:
+    """A Swin, and its tensors by their own names."""
+    trunk = transformers.SwinModel(SMALL_SWIN).eval()
+    return trunk, trunk.state_dict()
+
+
+SMALL_SWIN = transformers.SwinConfig(
+    image_size=64, embed_dim=12, depths=[1, 1], num_heads=[1, 1], window_size=4
+)
+
+
+def write_cxr_clip(folder: Path, pooling: str = "eos", image: str = "resnet") -> Forward:
+    torch.manual_seed(3)
+    (trunk, named), text = resnet() if image == "resnet" else swin(), bert(folder)
+    heads = nn.Linear(24, D), nn.Linear(64, D)
+    prefix = "resnet" if image == "resnet" else "image_encoder"
+    state = {f"image_encoder.{prefix}.{k}": x for k, x in named.items()}
+    state |= {f"text_encoder.text_encoder.{k}": x for k, x in text.state_dict().items()}
+    for name, head in zip(("image", "text"), heads, strict=True):
+        state |= {f"{name}_projection.projection.{k}": x for k, x in head.state_dict().items()}
+    state["logit_scale"] = torch.tensor(2.0)
+    kind = {"name": "resnet"} if image == "resnet" else {"model_type": "swin"}
+    towers = {"image_encoder": kind, "text_encoder": {"pooling": pooling}}
+    config = {"base": {"image_size": 64, "text_max_length": 40}, "model": towers}
+    torch.save({"model": state, "config": config, "epoch": 3}, folder / "r50_m.tar")
+
+    def forward(pixels: Tensor, tokens: Mapping[str, Tensor]) -> Answer:
+        cells = trunk(pixel_values=pixels).last_hidden_state
+        states, real = text(**tokens).last_hidden_state, tokens["attention_mask"]
+        last = states[torch.arange(len(states)), real.sum(dim=1) - 1]
+        pooled = {"eos": last, "bos": states[:, 0], "mean": mean_of(states, real)}[pooling]
+        first_or_mean = cells[:, 0] if image == "swin" else cells.mean(dim=(2, 3))
+        return heads[0](first_or_mean), heads[1](pooled)
+
+    return forward
+
+
 WRITERS: dict[str, Callable[[Path], Forward]] = {
     "clip": write_clip,
     "siglip": write_siglip,
@@ -280,16 +317,23 @@ WRITERS: dict[str, Callable[[Path], Forward]] = {
     "biomedclip": write_biomedclip,
     "biovil": write_biovil,
     "biovil-t": lambda folder: write_biovil(folder, prior=True),
+    "cxr-clip": write_cxr_clip,
     "biomedclip, mean": lambda folder: write_biomedclip(folder, "mean_pooler"),
+    "cxr-clip, mean": lambda folder: write_cxr_clip(folder, "mean"),
+    "cxr-clip, bos, swin": lambda folder: write_cxr_clip(folder, "bos", "swin"),
 }
 SCALES = {"siglip": math.exp(1.5), "biovil": 1.0, "biovil-t": 1.0} | {
     **dict.fromkeys(("clip", "openai"), math.exp(3.0)),
     **dict.fromkeys(("biomedclip", "biomedclip, mean"), math.exp(4.0)),
+    **dict.fromkeys(("cxr-clip", "cxr-clip, mean", "cxr-clip, bos, swin"), math.exp(2.0)),
 }
 """What each multiplies its similarities by; classify's probabilities follow from it."""
+IMAGENET = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
 LEVELS: dict[str, tuple[list[float], list[float]]] = {
     "openai": ([101.48761 / 255] * 3, [83.43944 / 255] * 3),
     "biovil": ([0.0] * 3, [1.0] * 3),
     "biovil-t": ([0.0] * 3, [1.0] * 3),
+    **dict.fromkeys(("cxr-clip", "cxr-clip, mean"), IMAGENET),
+    "cxr-clip, bos, swin": ([0.5] * 3, [0.5] * 3),
 }
 """Mean and std that a layout has of its own; all others say them in a file."""

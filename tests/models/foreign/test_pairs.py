@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from safetensors.torch import load_file, save_file
 
 from cxrtext.config import load_config
@@ -26,6 +27,7 @@ from tests.models.foreign.folders import (
     MEAN,
     SCALES,
     SENTENCES,
+    SMALL_SWIN,
     STD,
     WRITERS,
     Forward,
@@ -51,9 +53,10 @@ def clip(tmp_path: Path) -> Path:
 
 @torch.no_grad()
 def test_image_text_and_score_are_those_of_its_own_classes(
-    pair: tuple[str, Path, Forward],
+    pair: tuple[str, Path, Forward], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, folder, forward = pair
+    monkeypatch.setattr(transformers, "SwinConfig", lambda: SMALL_SWIN)
     model = load_model(folder)
     assert float(model.gamma_sq) == pytest.approx(SCALES[name], rel=1e-5)
     gray = np.random.default_rng(1).integers(0, 256, (1, 90, 70), dtype=np.uint8)
