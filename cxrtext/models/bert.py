@@ -66,7 +66,8 @@ class Embeddings(nn.Module):
         words = words + self.token_type_embeddings(torch.zeros_like(input_ids))
         places = torch.arange(input_ids.shape[1], device=input_ids.device)
         embedded: Tensor = self.LayerNorm(words + self.position_embeddings(places[None]))
-        return self.dropout(embedded)
+        dropped: Tensor = self.dropout(embedded)
+        return dropped
 
 
 class SelfAttention(nn.Module):
@@ -99,7 +100,8 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor, before: Tensor) -> Tensor:
-        return self.LayerNorm(self.dropout(self.dense(x)) + before)
+        normalized: Tensor = self.LayerNorm(self.dropout(self.dense(x)) + before)
+        return normalized
 
 
 class Attention(nn.Module):
@@ -109,7 +111,8 @@ class Attention(nn.Module):
         self.output = Residual(config.hidden_size, config)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        return self.output(self.self(x, mask), x)
+        mixed: Tensor = self.output(self.self(x, mask), x)
+        return mixed
 
 
 class Dense(nn.Module):
@@ -121,7 +124,8 @@ class Dense(nn.Module):
         self.activation: nn.Module = ACTIVATIONS[config.hidden_act]()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.activation(self.dense(x))
+        activated: Tensor = self.activation(self.dense(x))
+        return activated
 
 
 class Layer(nn.Module):
@@ -133,7 +137,8 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         x = self.attention(x, mask)
-        return self.output(self.intermediate(x), x)
+        states: Tensor = self.output(self.intermediate(x), x)
+        return states
 
 
 class Encoder(nn.Module):
@@ -179,7 +184,8 @@ class Transform(Dense):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.LayerNorm(super().forward(x))
+        normalized: Tensor = self.LayerNorm(super().forward(x))
+        return normalized
 
 
 class Predictions(nn.Module):
@@ -191,7 +197,8 @@ class Predictions(nn.Module):
         self.decoder.bias = self.bias
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.decoder(self.transform(states))
+        logits: Tensor = self.decoder(self.transform(states))
+        return logits
 
 
 class Head(nn.Module):
@@ -202,7 +209,8 @@ class Head(nn.Module):
         self.predictions = Predictions(config)
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.predictions(states)
+        logits: Tensor = self.predictions(states)
+        return logits
 
 
 class MaskedBert(nn.Module):
@@ -223,7 +231,8 @@ class MaskedBert(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits [S, T, V] of word pieces; arguments as in :class:`Bert`."""
-        return self.cls(self.bert(input_ids, attention_mask).last_hidden_state)
+        logits: Tensor = self.cls(self.bert(input_ids, attention_mask).last_hidden_state)
+        return logits
 
 
 @torch.no_grad()

@@ -129,7 +129,8 @@ class KnownImages:
         along = units @ self.axes.T
         beside = np.maximum((units**2).sum(axis=1) - (along**2).sum(axis=1), 0.0)
         squares = (along**2 / self.variances).sum(axis=1) + beside / self.rest
-        return np.sqrt(squares / len(self.mean))
+        distances: Rows = np.sqrt(squares / len(self.mean))
+        return distances
 
     def of(self, values: Rows) -> list[Unlike]:
         """How unlike images with these looks [n, 192] are."""

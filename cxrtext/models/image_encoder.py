@@ -41,7 +41,8 @@ class AdditivePosition(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """The addition to the embeddings of features [B, h, w, C]: [h, w, D]."""
-        return self.map(_waves_of(features))
+        added: Tensor = self.map(_waves_of(features))
+        return added
 
 
 class MlpPosition(nn.Module):
@@ -57,7 +58,8 @@ class MlpPosition(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """The addition to the embeddings of features [B, h, w, C]: [B, h, w, D]."""
         place = self.place(_waves_of(features))
-        return self.second(torch.relu(self.seen(features) + place))
+        added: Tensor = self.second(torch.relu(self.seen(features) + place))
+        return added
 
 
 def build_position(name: str, channels: int, dimension: int) -> nn.Module | None:
@@ -167,7 +169,8 @@ class ImageEncoder(RegionEncoder):
 
     @property
     def trunk(self) -> nn.Module:
-        return self.backbone
+        trunk: nn.Module = self.backbone
+        return trunk
 
     def features(self, images: Tensor) -> Tensor:
         states: Tensor = self.backbone(images).last_hidden_state

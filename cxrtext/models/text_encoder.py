@@ -85,7 +85,8 @@ class TextEncoder(nn.Module):
     @property
     def trunk(self) -> nn.Module:
         """The network that gives the states of pieces."""
-        return self.backbone
+        trunk: nn.Module = self.backbone
+        return trunk
 
     def states(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Pooled states [S, H] of sentences; arguments as in :meth:`forward`."""

@@ -174,7 +174,8 @@ class FeatureFolder:
         """An image and the backbone's regions for it."""
         from safetensors.numpy import load
 
-        return load(self._read_file("golden"))
+        arrays: dict[str, NDArray[Any]] = load(self._read_file("golden"))
+        return arrays
 
     @cached_property
     def rejected(self) -> Mapping[str, str]:

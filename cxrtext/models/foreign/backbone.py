@@ -164,8 +164,7 @@ def prepared_of(folder: Path, size: int | None = None) -> Prepared:
 
 def licence_of(folder: Path) -> str:
     """The licence named by a model's card or LICENSE file, as a line, or ""."""
-    readers: tuple[Callable[[str], list[str]], ...] = (_front_matter, str.splitlines)
-    for pattern, read in zip(CARDS, readers, strict=True):
+    for pattern, read in zip(CARDS, (_front_matter, str.splitlines), strict=True):
         for path in sorted(folder.glob(pattern)):
             try:
                 with open_regular(path) as card:
@@ -246,7 +245,8 @@ class BackboneEncoder(RegionEncoder):
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
         """Regions of images [B, 1, H, W] in [0, 1], reduced: [B, g, g, R], without gradients."""
-        return self.reduce(self.backbone(images))
+        regions: Tensor = self.reduce(self.backbone(images))
+        return regions
 
 
 _DIGITS = 12
@@ -264,8 +264,7 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
         raise CheckpointError(
             f"{checkpoint or 'the features'}: the note of its backbone is damaged"
         )
-    refused: list[str] = []
-    looked: dict[Path, Path] = {}  # by the real path, so that each is looked at once
+    refused, looked = [], {}  # folders by their real path, so that each is looked at once
     for folder in _candidates(note, checkpoint):
         looked.setdefault(folder.resolve(), folder)
     for folder in looked.values():

@@ -42,7 +42,8 @@ def draw() -> Bytes:
     discs = (200, 140, 90, 90), (480, 430, 60, -110), (640, 180, 35, 70)
     for row, column, radius, level in discs:
         gray += level * ((y - row) ** 2 + (x - column) ** 2 <= radius**2)
-    return np.clip(gray, 0, 255).astype(np.uint8)[np.newaxis]
+    drawn: Bytes = np.clip(gray, 0, 255).astype(np.uint8)[np.newaxis]
+    return drawn
 
 
 def answers(

@@ -119,7 +119,8 @@ class BesideMissing(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Map features [B, C, h, w] to [B, D, h, w]."""
         own = self.reduce(features)
-        return self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
+        projected: Tensor = self.project(torch.cat([own, self.missing.expand_as(own)], dim=1))
+        return projected
 
 
 class ResidualHead(nn.Module):
@@ -134,7 +135,8 @@ class ResidualHead(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """Map states [..., W] to [..., D]."""
         projected = self.projection(states)
-        return self.layer_norm(self.fc(F.gelu(projected)) + projected)
+        normalized: Tensor = self.layer_norm(self.fc(F.gelu(projected)) + projected)
+        return normalized
 
 
 def cxr_bert_head(width: int, dimension: int) -> nn.Sequential:
