@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from torch import Tensor, nn
 from cxrtext.errors import CheckpointError
 from cxrtext.images import Preprocessing
 from cxrtext.models.folders import CONFIG, SAFE_WEIGHTS, read_object
+from cxrtext.models.foreign.golden import draw
 from cxrtext.models.foreign.names import of_torchvision_resnet, only_prefix
 from cxrtext.models.foreign.processor import Prepared, read_processor
 from cxrtext.models.image_encoder import ImageEncoder
 from cxrtext.models.regions import normalized
+from cxrtext.models.resnet import ResNet
 from cxrtext.models.weight_files import (
     check_finite,
     is_counter,
@@ -34,6 +37,9 @@ _STEM_NAME = re.compile(
 )
 _TRUNK = re.compile(r"(conv1|bn1|layer\d+|embedder|encoder\.stages)\.")
 _BIOVIL = "projector.model.0.weight"  # its gray values are neither shifted nor scaled
+LIKENESS = 0.98
+"""Least correlation of features with the source's own, on a drawn image."""
+DRAWN = 224  # side of the drawn image, in pixels
 AT_ONCE = 32
 NORM_IMAGES = 256  # training images that set the batch norms
 
@@ -61,7 +67,8 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     The notes of a ``pretrain-image`` file, or ``preprocessor_config.json`` beside the weights, say
     how the source's pixels were scaled and resized; BioViL's preprocessing is known.  Three
     channels become one by summing the first convolution over them, with each channel's deviation;
-    the means go into the batch norm after it.  If the channels' means differ, features differ at
+    the means go into the batch norm after it.  Features of a drawn image must then be nearly those
+    of the original weights (CheckpointError).  If the channels' means differ, features differ at
     the border, because the source pads with black of three different levels.
 
     ``path`` is a ``.safetensors`` file, a folder with ``model.safetensors``, or a pickle of tensors
@@ -89,6 +96,10 @@ def load_image_weights(encoder: ImageEncoder, path: Path) -> ImageStart:
     is_own = "preprocessing" in notes
     one_channel = source, prepared.preprocessing
     started, preprocessing = one_channel if is_own else _of_one_channel(source, prepared)
+    trial = deepcopy(encoder.backbone)
+    trial.load_state_dict(started, strict=False)
+    if channels > 1:
+        _check_likeness(path, source, prepared, trial, preprocessing)
     encoder.backbone.load_state_dict(started, strict=False)
     line = f"{len(source)} tensors of a {_title(encoder)}"
     line += ", first convolution summed over three channels" if channels == 3 else ""
@@ -124,6 +135,33 @@ def _of_one_channel(
         _STEM_MEAN: source[_STEM_MEAN].double() - torch.einsum("ochw,c->o", stem, shifts),
     }
     return made, replace(prepared.preprocessing, mean=mean, std=1.0)
+
+
+@torch.inference_mode()
+def _check_likeness(
+    path: Path,
+    source: Mapping[str, Tensor],
+    prepared: Prepared,
+    network: ResNet,
+    preprocessing: Preprocessing,
+) -> None:
+    """Compare a drawn image's features with those of the source's network (CheckpointError)."""
+    config = replace(network.config, num_channels=len(prepared.mean))
+    with torch.random.fork_rng(devices=[]):
+        theirs = ResNet(config).eval()
+    theirs.load_state_dict(dict(source), strict=False)
+    small = replace(preprocessing, resize=DRAWN, crop=DRAWN)
+    gray = torch.from_numpy(small.square(draw()))[None].float() / 255
+    mean, std = (torch.tensor(some).view(1, -1, 1, 1) for some in (prepared.mean, prepared.std))
+    wanted = theirs((gray - mean) / std).last_hidden_state.flatten()
+    own = (gray - preprocessing.mean) / preprocessing.std
+    features = network.eval()(own).last_hidden_state.flatten()
+    likeness = float(torch.corrcoef(torch.stack([features, wanted]).double())[0, 1])
+    if not likeness >= LIKENESS:
+        raise CheckpointError(
+            f"{path}: features of a drawn image correlate with the source's own by "
+            f"{likeness:.3f}, less than {LIKENESS}; the weights are damaged"
+        )
 
 
 def sample_images(
