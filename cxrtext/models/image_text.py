@@ -127,7 +127,8 @@ class ImageTextModel(nn.Module):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Embed prepared images [B, 1, H, W] as regions [B, h, w, D], unit vectors."""
-        return self.image_encoder(images)
+        regions: Tensor = self.image_encoder(images)
+        return regions
 
     def tokenize(self, sentences: Sequence[str]) -> dict[str, Tensor]:
         """Turn sentences into padded ``input_ids`` and ``attention_mask``, each [S, T].
@@ -146,7 +147,8 @@ class ImageTextModel(nn.Module):
 
     def embed_tokens(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Embed tokenized sentences as [S, D], unit vectors."""
-        return self.text_encoder(input_ids, attention_mask)
+        texts: Tensor = self.text_encoder(input_ids, attention_mask)
+        return texts
 
     @torch.inference_mode()
     def embed_sentences(self, sentences: Sequence[str], batch: int = 256) -> Tensor:

@@ -195,6 +195,13 @@ class KeyRing:
             raise ConfigError(
                 f"{path}: holds no key; make one with: cxrtext keys add {quote(str(path))} NAME"
             )
+        if path.stat().st_mode & stat.S_IROTH:
+            _log.warning(
+                "%s: every user of this machine can read it; its digests give no key away, but it "
+                "also holds names: chmod 600 %s",
+                path,
+                path,
+            )
 
     def find(self, given: str | None) -> Caller | None:
         if not self.guarded:

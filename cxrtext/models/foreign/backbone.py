@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -164,7 +164,8 @@ def prepared_of(folder: Path, size: int | None = None) -> Prepared:
 
 def licence_of(folder: Path) -> str:
     """The licence named by a model's card or LICENSE file, as a line, or ""."""
-    for pattern, read in zip(CARDS, (_front_matter, str.splitlines), strict=True):
+    readers: Sequence[Callable[[str], list[str]]] = (_front_matter, str.splitlines)
+    for pattern, read in zip(CARDS, readers, strict=True):
         for path in sorted(folder.glob(pattern)):
             try:
                 with open_regular(path) as card:
@@ -264,7 +265,8 @@ def find_backbone(note: Mapping[str, Any], checkpoint: Path | None) -> Backbone:
         raise CheckpointError(
             f"{checkpoint or 'the features'}: the note of its backbone is damaged"
         )
-    refused, looked = [], {}  # folders by their real path, so that each is looked at once
+    refused: list[str] = []
+    looked: dict[Path, Path] = {}  # folders by their real path, so that each is looked at once
     for folder in _candidates(note, checkpoint):
         looked.setdefault(folder.resolve(), folder)
     for folder in looked.values():

@@ -120,6 +120,18 @@ def test_a_file_that_others_can_add_keys_to_is_refused(path: Path, mode: int) ->
     assert KeyRing(path).find(KEY) is not None
 
 
+def test_digests_that_all_can_read_are_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    key = add_key(path, "ward")
+    KeyRing(path)
+    assert "every user" not in caplog.text
+    path.chmod(0o644)
+    assert KeyRing(path).find(key) is not None
+    assert "every user of this machine can read it" in caplog.text
+    path.chmod(0o646)
+    with pytest.raises(ConfigError, match="mode 0646"):
+        add_key(path, "another")
+
+
 def test_a_running_server_takes_no_keys_from_a_file_that_others_can_write(path: Path) -> None:
     key = add_key(path, "ward")
     ring = KeyRing(path)
