@@ -31,7 +31,7 @@ IDENTITY = "experiment.json"
 """The inputs that an experiment's folder was made with."""
 METRICS, MEASURES = "metrics.json", "measures.npz"
 """In a run's folder: how it was trained, and what was measured."""
-FORMAT = 7
+FORMAT = 8
 """Version of a measured run's files; runs of an older version are measured again."""
 Measures = dict[str, Measured]
 """By name; if read from a file, ``rows`` is the digest of what was measured."""
