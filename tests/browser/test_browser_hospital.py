@@ -126,6 +126,9 @@ def test_what_is_held_is_decided_by_keyboard_and_read_in_both_themes(
     page.keyboard.type(uid(2))
     page.keyboard.press("Enter")
     page.wait_for_selector(f"#held-said:text-is('report r1: joined to {uid(2)}.')")
+    fits(page, 320)
+    width = "document.querySelector('#view-held').{}Width"
+    assert page.evaluate(width.format("scroll")) <= page.evaluate(width.format("client"))
     # The focus is on the next one; what is dropped is asked for twice.
     assert page.evaluate(
         "document.activeElement.closest('li').contains(document.querySelector('#held-r2'))"

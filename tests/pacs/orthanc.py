@@ -125,6 +125,13 @@ class Orthanc:
         (found,) = self.ask("POST", "/tools/lookup", content=uid).json()
         self.ask("DELETE", found["Path"])
 
+    def delete_of(self, instance: str, patient: str) -> None:
+        """Delete the object of a patient where several have one UID."""
+        query = {"SOPInstanceUID": instance, "PatientID": patient}
+        asked = {"Level": "Instance", "Query": query}
+        (found,) = self.ask("POST", "/tools/find", json=asked).json()
+        self.ask("DELETE", f"/instances/{found}")
+
     def clear(self) -> None:
         if patients := self.ask("GET", "/patients").json():
             self.ask("POST", "/tools/bulk-delete", json={"Resources": patients})

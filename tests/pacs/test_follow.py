@@ -16,6 +16,8 @@ from cxrtext.pacs.identity import MANUFACTURER, series_description
 from cxrtext.pacs.inbox.intake import WorkerSettings
 from cxrtext.pacs.inbox.queue import Inbox
 from cxrtext.pacs.inbox.worker import Worker
+from cxrtext.pacs.retrieval import follow
+from cxrtext.pacs.retrieval.changes import read_changes
 from cxrtext.pacs.retrieval.follow import TOO_MANY, Tally
 from cxrtext.pacs.retrieval.follow_state import FollowState, Seen
 from tests.datasets.test_import_reports import save_sr
@@ -54,7 +56,7 @@ def turn(
     """
     caplog.set_level(logging.DEBUG)
 
-    def follow(of: Orthanc = orthanc, *, compare: bool = False, **more: Any) -> Tally:
+    def once(of: Orthanc = orthanc, *, compare: bool = False, **more: Any) -> Tally:
         peer = known(of.peer(**{"follow": {"from": FIRST.isoformat(), "at": "00:00"}, **more}))
         if compare:
             compare_next(tmp_path / "inbox" / f"follow-{peer.name}.sqlite")
@@ -63,7 +65,7 @@ def turn(
         assert PLANTED not in caplog.text + out.out + out.err
         return tally
 
-    return follow
+    return once
 
 
 def entries(tmp_path: Path) -> list[str]:
@@ -88,6 +90,23 @@ def test_what_is_new_comes_once(orthanc: Orthanc, turn: Turn, tmp_path: Path) ->
     assert turn().counts["new"] == 3
     expected = [uid(1, 1, 1), uid(1, 3, 1), uid(2, 1, 1), uid(3, 1, 1)]
     assert sorted(entries(tmp_path)) == expected
+
+
+def test_what_comes_while_the_days_are_asked_for_comes_once(
+    orthanc: Orthanc, turn: Turn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coming = study(1, day=TODAY)
+
+    def read_then_store(*given: Any) -> bool:
+        gap = read_changes(*given)
+        orthanc.store(coming)
+        coming.clear()
+        return gap
+
+    monkeypatch.setattr(follow, "read_changes", read_then_store)
+    assert str(turn()) == "1 new, 0 corrected, 0 gone, 1 left out, 0 failed"
+    assert turn().counts == {}
+    assert entries(tmp_path) == [uid(1, 1, 1)]
 
 
 def test_a_structured_report_becomes_the_report_of_its_study_and_an_own_one_is_left_out(

@@ -408,6 +408,8 @@ def _trouble(month: Month, turn: int, day: date, checkpoint: Path) -> None:
         cxrtext("restore", month.folder / "backup", "--out", out)
         month.state, month.index = out / "gateway", out / "index"
         month.write()
+        name, second = month.twin
+        month.orthanc.delete_of(name, f"{PLANTED}{NEVER + turn - 1:06d}")  # and comes again, below
         month.run()
         again, month.resend = month.resend, []
         for one in again:
@@ -415,7 +417,6 @@ def _trouble(month: Month, turn: int, day: date, checkpoint: Path) -> None:
                 month.report(one[0])
             else:
                 month.send(one)
-        name, second = month.twin
         month.until(lambda: name in month.indexed(), "the first of a UID is there")
         month.send(second)
 

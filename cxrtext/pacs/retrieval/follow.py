@@ -73,6 +73,7 @@ class Follower:
         self._cut: set[tuple[str, str]] = set()  # days whose answers were reported as cut off
         if not state.fact("first"):
             state.note("first", date.today().isoformat())
+        self._has_list = peer.dicomweb.orthanc is not None
         self._first = self._options.first or date.fromisoformat(state.fact("first"))
 
     # --- the days ---
@@ -106,6 +107,8 @@ class Follower:
             if studies:
                 self._say(f"{self._peer.name}: {len(studies)} studies {_named(begin, end)}")
             missing += sorted(self._state.here(begin, end) - studies.keys())
+        # What came since the list was read is named by it and by these answers, and comes once.
+        gap = self._has_list and read_changes(self._source, self._state, self._say)
         recent = f"{date.today() - timedelta(days=self._options.days):%Y%m%d}"
         closely = [
             *sorted(self._state.here(recent, "9")),
@@ -115,7 +118,7 @@ class Follower:
         gone = [seen for study in missing for seen in self._look_elsewhere(study)]
         looked = [one for one in dict.fromkeys(closely) if one not in set(missing)]
         self._forget(gone + self._look_at(looked), known)
-        self._state.note("gap", "")
+        self._state.note("gap", "1" if gap else "")
         self._state.note("from", self._first.isoformat())
         self._state.note("compared", datetime.fromtimestamp(begun).astimezone().isoformat())
         self._compared_at = time.monotonic()
@@ -275,14 +278,13 @@ class Follower:
     def turn(self, *, once: bool = False) -> None:
         """Look once for what is new, and if a comparison is due, for what is gone."""
         gap = bool(self._state.fact("gap"))
-        has_list = self._peer.dicomweb.orthanc is not None
-        if has_list:
+        if self._has_list:
             gap |= read_changes(self._source, self._state, self._say)
         gap &= time.monotonic() - self._compared_at > GAP_PAUSE_S
         if self._is_due() or gap:
             self._state.try_again()
             self.compare()
-        elif not has_list:
+        elif not self._has_list:
             self.poll()
         self.work(times=TRIES if once else 1)
 
