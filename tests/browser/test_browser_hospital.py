@@ -127,8 +127,8 @@ def test_what_is_held_is_decided_by_keyboard_and_read_in_both_themes(
     page.keyboard.press("Enter")
     page.wait_for_selector(f"#held-said:text-is('report r1: joined to {uid(2)}.')")
     fits(page, 320)
-    width = "document.querySelector('#view-held').{}Width"
-    assert page.evaluate(width.format("scroll")) <= page.evaluate(width.format("client"))
+    inner = "document.querySelector('#view-held').{}Width"
+    assert page.evaluate(inner.format("scroll")) <= page.evaluate(inner.format("client"))
     # The focus is on the next one; what is dropped is asked for twice.
     assert page.evaluate(
         "document.activeElement.closest('li').contains(document.querySelector('#held-r2'))"

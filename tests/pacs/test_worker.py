@@ -414,6 +414,27 @@ def test_a_report_of_another_patient_is_held_by_name_to_accept_or_drop(
     assert (report_of(index, 1), report_of(index, 2)) == (["Nodule 1."], [])
 
 
+@pytest.mark.parametrize("film", ["", f"{PLANTED}-HIS"])
+def test_a_merge_reaches_films_that_name_an_issuer_otherwise_than_the_message(
+    take: Take, index: Path, inbox: Inbox, film: str
+) -> None:
+    message = "" if film else f"{PLANTED}-HIS"
+    old, new = (f"{PLANTED}{number:06d}" for number in (1, 2))
+    named = oru(1, "Nodule 1.").replace(
+        f"{old}^^^{PLANTED}-HIS".encode(), f"{old}^^^{message}".encode()
+    )
+    take(instance(1, IssuerOfPatientID=film), instance(2, IssuerOfPatientID=film))
+    take(named, what="message")
+    sent = merge(f"{old}^^^{message}", f"{new}^^^{message}")
+    assert take(sent, what="message") == [("merged", "")]
+    whose = f"{film}:{new}" if film else new
+    assert {said["patient"] for said in indexed(index).values()} == {whose}
+    assert report_of(index, 1) == ["Nodule 1."]
+    assert take(instance(1, 2, "AP", IssuerOfPatientID=film))[0][0] == "added"
+    assert {said["patient"] for said in indexed(index).values()} == {whose}
+    assert held(inbox) == []
+
+
 def test_patients_who_are_merged_keep_images_and_reports_under_the_id_that_goes_on(
     take: Take, index: Path, inbox: Inbox
 ) -> None:

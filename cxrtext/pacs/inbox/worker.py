@@ -175,10 +175,30 @@ class Worker:
                 return versions
             if not is_merge(data):
                 return []
-            pairs = read_merges(data, entry.charset)
+            pairs = self._as_films_say(read_merges(data, entry.charset))
             return _Merges([(of("patient", old), of("patient", new)) for old, new in pairs])
         except MessageError as error:
             return str(error)
+
+    def _as_films_say(self, merges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Merges as sent and, if messages and films differ in naming an issuer, as films say it.
+
+        That is without an issuer if no film names one, and with the films' own if it is the only
+        one and the message names none.
+        """
+        with self._inbox.database.reading() as database:
+            issuers = {name for (name,) in database.execute("SELECT DISTINCT issuer FROM objects")}
+        also: list[tuple[str, str]] = []
+        for old, new in merges:
+            (old_issuer, _, old_id), (new_issuer, _, new_id) = (
+                one.rpartition(":") for one in (old, new)
+            )
+            if issuers == {""} and old_issuer and old_issuer == new_issuer:
+                also.append((old_id, new_id))
+            elif len(issuers) == 1 and issuers != {""} and not old_issuer and not new_issuer:
+                (issuer,) = issuers
+                also.append((f"{issuer}:{old_id}", f"{issuer}:{new_id}"))
+        return [*merges, *also]
 
     def _move(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Give the images under old patient ids to the new ones."""
