@@ -93,7 +93,7 @@ def test_an_export_that_was_broken_off_is_told_and_not_saved(visit: Any) -> None
     page.on("download", lambda one: downloads.append(one))
     page.click("#export")
     page.wait_for_selector("#alert:not([hidden])")
-    assert "broken off" in page.inner_text("#alert-text")
+    assert "The export stopped" in page.inner_text("#alert-text")
     assert "25,000" in page.inner_text("#alert-text")
     assert downloads == []
 
