@@ -89,13 +89,10 @@ class Measured:
         """
         error = sqrt(self.variance)
         skewness = float((self.influence**3).sum()) / error**3 if error else 0.0
-
-        def statistic(z: float) -> float:
-            if abs(skewness * z) < 1e-6:
-                return z
-            return 3 / skewness * (float(np.cbrt(1 + skewness * z)) - 1)
-
-        return self.value - error * statistic(z), self.value - error * statistic(-z)
+        if abs(skewness * z) < 1e-6:
+            return self.value - error * z, self.value + error * z
+        down, up = (3 / skewness * (float(np.cbrt(1 + skewness * x)) - 1) for x in (z, -z))
+        return self.value - error * down, self.value - error * up
 
     def interval(self, level: float = 0.95) -> Interval | None:
         """(low, high); None for a single patient."""
@@ -257,17 +254,14 @@ def mean_of(
 ) -> Measured | None:
     """The mean of values without NaN; None if all are NaN.
 
-    A patient's sum is divided by the root of 1 − h, with its share h of the rows.
-
-    Source: Bell and McCaffrey 2002 (CR2, and the degrees of freedom, here for rows that are equal
-        within a patient).
+    Source: Bell and McCaffrey 2002 (CR2, and degrees of freedom for rows equal within a patient).
     """
     numbers = np.asarray(values, dtype=np.float64)
     codes, known = patient_codes(patients, len(numbers)), ~np.isnan(numbers)
     if not known.any():
         return None
-    rows, codes = numbers[known], codes[known]
     size = int(codes.max()) + 1 if total is None else total
+    rows, codes = numbers[known], codes[known]
     mean, counts = float(rows.mean()), np.bincount(codes, minlength=size)
     if counts.max() == len(rows):
         return Measured(mean, np.zeros((1, size)), 0)
@@ -294,8 +288,7 @@ def _degrees_of_mean(shares: Floats) -> float:
 def degrees_of(influence: Floats, most: float) -> float:
     """Degrees of freedom of a sum of squares of influences [k, P], from their kurtosis.
 
-    They are 2 v² / var(v) for the sum v, at least 1 and at most ``most``: few if few patients hold
-    most of the variance.  Source: Satterthwaite 1946.
+    They are 2 v² / var(v) for the sum v, from 1 to ``most``.  Source: Satterthwaite 1946.
     """
     squares = (influence**2).sum(axis=0)
     whole = float(squares.sum())

@@ -293,6 +293,10 @@ def test_a_mean_and_its_interval_by_hand() -> None:
         assert cubic == pytest.approx(z)
     assert high - 2 > 2 - low > 0
     assert one.ends(0.0) == (2, 2)
+    # A patient whose only row is unknown keeps its place, so that figures stay paired.
+    part = mean_of([1.0, 2.0, np.nan], ["a", "b", "c"])
+    assert part is not None
+    assert part.influence.shape == (1, 3)
 
 
 def test_degrees_of_freedom() -> None:
