@@ -75,6 +75,11 @@ class GivenEncoder:
         is_resnet = self.backbone.model_type == "resnet"
         return (is_resnet and architecture_of(self.backbone.model.config)) or "backbone"
 
+    def at(self, size: int) -> "Backbone":
+        """The network for inputs of ``size`` pixels a side."""
+        is_own = self.backbone.preprocessing.crop == size
+        return self.backbone if is_own else find_encoder(self.name, size).backbone
+
 
 def find_encoder(given: str, size: int | None = None) -> GivenEncoder:
     """Load an image encoder from a folder, or by its name on the hub, fetching it if needed.

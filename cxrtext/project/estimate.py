@@ -220,14 +220,15 @@ def fitted(
 
     Spare time goes to the image encoder, where most time is spent and most is gained.  If time is
     short, the result is the largest of :func:`smaller` that still trains the encoder for half as
-    long as usual.
+    long as usual; a learning curve, which improves no model, is kept only beside the usual epochs.
     """
     usual = recipe.image_encoder.settings().steps(max(facts.training, BATCH))
     normal = max(1, round(usual / max(1, facts.training // BATCH)))
     tried = recipe
     for tried in smaller(recipe):
         speeds = speeds_of(tried)
-        least, most = (1, 1) if tried.frozen else (max(1, normal // 2), MOST_LONGER * normal)
+        fewest = normal if tried.learning_curve else max(1, normal // 2)
+        least, most = (1, 1) if tried.frozen else (fewest, MOST_LONGER * normal)
 
         def takes(epochs: int, tried: Recipe = tried, speeds: Speeds = speeds) -> float:
             return estimate(with_epochs(tried, epochs), facts, speeds, imports=imports).total

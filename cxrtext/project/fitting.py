@@ -424,7 +424,7 @@ def choose(
     def speeds_of(tried: "Recipe") -> "Speeds":
         key = tried.frozen, tried.image_encoder.crop, tried.language_model.size
         if key not in measured:
-            network = encoder.backbone if encoder and tried.frozen else None
+            network = encoder.at(tried.image_encoder.crop) if encoder and tried.frozen else None
             measured[key] = measure_speeds(tried, facts, network)
         return measured[key]
 

@@ -19,11 +19,13 @@ from cxrtext.errors import ConfigError, DataError
 from cxrtext.images import Preprocessing
 from cxrtext.models import load_model
 from cxrtext.project.archive import import_options, prompts_of
+from cxrtext.project.encoders import find_encoder
 from cxrtext.project.estimate import Speeds, estimate, fitted
 from cxrtext.project.facts import Facts, facts_of_archive, facts_of_data
 from cxrtext.project.fitting import (
     Fit,
     _seconds,
+    choose,
     claim,
     options_of,
     prepare,
@@ -58,6 +60,7 @@ from cxrtext.records import write_table
 from tests.cli.conftest import cxrtext
 from tests.conftest import read_csv
 from tests.models.foreign.folders import WRITERS
+from tests.small_backbones import write
 
 DRAWN = Facts(400, 400, 320, True, True, 90_000, 8_000_000, 144, ())
 FILMS = Facts(3400, 3400, 2700, True, True, 900_000, 2_000_000_000, 2000, ())
@@ -302,7 +305,7 @@ def test_what_stages_take_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "epochs", "curve"),
-    [(222, 1, True), (217, 2, False), (190, 1, False), (10**6, 15, True)],
+    [(273, 3, True), (272, 5, False), (222, 2, False), (190, 1, False), (10**6, 15, True)],
 )
 def test_what_a_budget_buys_by_hand(seconds: float, epochs: int, curve: bool) -> None:
     found = fitted(PLAIN, THOUSAND, lambda _: HERE, seconds, imports=True)
@@ -367,6 +370,21 @@ def test_an_encoder_that_there_is_no_time_to_tune_stays_as_it_is() -> None:
     }
     assert [one.frozen for one in asked.values()] == [None, "/m/x", "/m/x", "/m/x"]
     assert [one.learning_curve for one in asked.values()] == [True, True, False, False]
+
+
+def test_a_tuned_encoder_that_a_budget_leaves_as_it_is_is_measured_at_the_size_it_gets(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    """Its folder asks for other pixels than the training."""
+    shape = {"embedding_size": 64, "hidden_sizes": [64, 128, 256, 512], "depths": [2, 2, 2, 2]}
+    given = find_encoder(str(write(tmp_path / "own", "resnet", **shape)))
+    facts = facts_of_data(data_folder)
+    source = Source(archive=str(data_folder))
+    assert given.image == "resnet18"
+    assert given.backbone.preprocessing.crop != 224
+    recipe, takes = choose(source, replace(facts, side=256), given, 1.0, Teller(), imports=False)
+    assert (recipe.frozen, recipe.image_encoder.crop) == (given.name, 224)
+    assert takes.seconds["features"] > 0
 
 
 # --- what the models are made of ---
