@@ -376,7 +376,11 @@ def test_a_tuned_encoder_that_a_budget_leaves_as_it_is_is_measured_at_the_size_i
     data_folder: Path, tmp_path: Path
 ) -> None:
     """Its folder asks for other pixels than the training."""
-    shape = {"embedding_size": 64, "hidden_sizes": [64, 128, 256, 512], "depths": [2, 2, 2, 2]}
+    shape: dict[str, Any] = {
+        "embedding_size": 64,
+        "hidden_sizes": [64, 128, 256, 512],
+        "depths": [2, 2, 2, 2],
+    }
     given = find_encoder(str(write(tmp_path / "own", "resnet", **shape)))
     facts = facts_of_data(data_folder)
     source = Source(archive=str(data_folder))
