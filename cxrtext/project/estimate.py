@@ -32,8 +32,9 @@ START_S = 6.0
 """To start a stage (libraries, tables) and to compute its figures at the end."""
 PIECES_A_LETTER = 0.3
 BATCH = 32
-TEXT_STEP_S = 0.25
-"""A step that trains the text encoder on embedded images, on one core."""
+STEP_PIECES, STEP_S, VALIDATION_S = 48, 0.06, 2.0
+"""For a training on embedded images: word pieces that a step passes through the text encoder, for
+each image of its batch; the rest of a step; and a validation."""
 FEATURES_S = 0.002
 """To read an image's features and bring them to the joint space."""
 PIXEL_BYTES = 120
@@ -164,7 +165,9 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
         passes = facts.images + min(MAP_IMAGES, facts.training)
         of_images = passes * (speeds.reading + speeds.embedding * recipe.threads) / cores
         embedding, stage, again, locked = FEATURES_S, "features", 0.0, training["steps"]
-    align = facts.training * embedding + training["steps"] * TEXT_STEP_S / cores
+    text_step = STEP_S + STEP_PIECES * batch * speeds.language * recipe.threads / cores
+    validations = max(1, training["steps"] / training["validate_every"])
+    align = facts.training * embedding + training["steps"] * text_step + VALIDATION_S * validations
     live = training["steps"] - locked
     align += live * batch * 1.3 * speeds.learning * (recipe.threads + 0.25) / cores
     measure = held_out * embedding + 5
@@ -177,7 +180,7 @@ def estimate(recipe: Recipe, facts: Facts, speeds: Speeds, *, imports: bool) -> 
         "likelihoods": 0.15 * language,
         stage: of_images,
         "training": align,
-        "learning curve": (again + align / 2 + measure) * recipe.learning_curve,
+        "learning curve": (again + align / 2 + measure + 2 * START_S) * recipe.learning_curve,
         "evaluation": measure,
         "index": facts.images * embedding,
     }
