@@ -1,5 +1,6 @@
 """The fast search: candidates by profiles, for every kind of query."""
 
+from collections.abc import Iterator
 from unittest.mock import patch
 
 import numpy as np
@@ -9,10 +10,18 @@ from torch import Tensor
 
 from cxrtext.index import Archive, Query, open_index
 from cxrtext.index.features import candidates
+from cxrtext.index.search import ranking
 from cxrtext.models import ImageTextModel
 from tests.index.conftest import MakeArchive
 
 K = 10
+
+
+@pytest.fixture(autouse=True)
+def few_candidates() -> Iterator[None]:
+    """So few that an archive of 3,000 images has more."""
+    with patch.object(candidates, "DEPTH", 100), patch.object(ranking, "DEPTH", 100):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -116,7 +116,8 @@ def test_filters_are_applied_inside_the_search(
             same(found, scores, 10)
 
 
-@patch.multiple("cxrtext.index.features.candidates", EXACT_BYTES=0, SAMPLE=5)
+@patch.multiple("cxrtext.index.features.candidates", EXACT_BYTES=0, SAMPLE=5, DEPTH=100)
+@patch("cxrtext.index.search.ranking.DEPTH", 100)
 def test_the_fast_search_finds_as_many_as_there_are(
     make_archive: MakeArchive, model: ImageTextModel, tmp_path: Path
 ) -> None:

@@ -4,8 +4,9 @@ The product of an image's profile with a sentence's weights is nearly its score 
 :mod:`cxrtext.index.features.language`).  Profiles are centered and rotated to few directions.
 FAISS's cells need one more number, which makes the vector with the highest product the nearest one.
 
-The setting is fixed: IVF-Flat with 4 √n cells for n images, and 64 cells searched for 100
-candidates.
+The setting is fixed: IVF-Flat with 4 √n cells for n images, of which 256 are searched for 4,000
+candidates.  A good model needs far fewer; a weak one, whose scores differ little, needs them all
+(docs/results/speed.md).
 """
 
 import math
@@ -24,7 +25,7 @@ from cxrtext.index.features.language import decoded, encoded
 EXACT_IMAGES, EXACT_BYTES = 160_000, 512 * 2**20
 """Up to this many images, and bytes of their sketches, a search reads all sketches."""
 
-DEPTH, PROBES = 100, 64
+DEPTH, PROBES = 4000, 256
 """Candidates, and cells to search for them."""
 
 SAMPLE = 64  # training vectors per cell
