@@ -26,7 +26,7 @@ class _Wanted:
     def __init__(self, *sets: frozenset[str]) -> None:
         self.sets = sets
 
-    def __call__(self, key: _Key) -> None:
+    async def __call__(self, key: _Key) -> None:
         """Make the API's description say that a key may be needed."""
 
 
@@ -71,7 +71,7 @@ async def _admit(request: Request, sets: tuple[frozenset[str], ...]) -> None:
         raise Refusal(503, NO_AUDIT)
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     caller: Caller = request.scope[CALLER]
     return caller
 

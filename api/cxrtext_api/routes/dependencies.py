@@ -23,7 +23,7 @@ OF_AN_IMAGE = ("rendered", "timeline")
 """Last parts of addresses below an image's; no image id may end with one."""
 
 
-def _resources(request: Request) -> Resources:
+async def _resources(request: Request) -> Resources:
     resources: Resources = request.app.state.resources
     return resources
 
@@ -33,7 +33,7 @@ ResourcesDep = Annotated[Resources, Depends(_resources)]
 
 async def _session(request: Request) -> AsyncIterator[Session]:
     """What a request works with (NotReady before the model is loaded)."""
-    with Session(_resources(request), request.receive) as session:
+    with Session(await _resources(request), request.receive) as session:
         _ = session.service
         yield session
 
