@@ -88,7 +88,7 @@ def advice(held_out: HeldOut, training: int, *, given: bool) -> list[str]:
     lines = [
         f"a finding counts with {FEWEST} films or more: {', '.join(enough) or 'none has so many'}",
         f"on real films about {training:,} training studies gave a mean AUC of {usual:.2f}, from "
-        "an encoder of photographs (docs/results/films.md)",
+        "an encoder of photographs, trained further (docs/results/films.md)",
     ]
     if not enough or usual < FOUND:
         begin = "" if given else ", begin from an encoder of chest films (--encoder)"
